@@ -1,0 +1,127 @@
+package config
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/toolgate/toolgate/broker"
+	"github.com/toolgate/toolgate/egress"
+	"github.com/toolgate/toolgate/identity"
+	"github.com/toolgate/toolgate/redact"
+)
+
+// Mode says whether policy alone denies.
+type Mode string
+
+// The modes. Report decides and records, and lets pass what the egress policy alone would deny.
+const (
+	Enforce Mode = "enforce"
+	Report  Mode = "report"
+)
+
+// Snapshot is one valid configuration. It is never changed after Load returned it.
+type Snapshot struct {
+	Revision   string   // 12 hex digits of the SHA-256 over every file read; the policy revision
+	Files      []string // every file read, absolute, for watching; the config's first
+	Mode       Mode
+	Listeners  []Listener
+	Admin      string // "host:port"; empty: no admin listener
+	Tools      map[string]*Tool
+	Identity   Identity
+	Bindings   []broker.Binding
+	Egress     Egress
+	Intercept  Intercept
+	InTunnel   bool // denials.inTunnel
+	KillSwitch KillSwitch
+	Audit      Audit
+	Log        Log
+	Limits     Limits
+	Defaults   []Problem // risky defaults that were filled in, and other warnings
+}
+
+// Listener is one proxy port.
+type Listener struct {
+	Name      string
+	Kind      string   // "explicit" ("transparent" is refused until it exists)
+	Address   string   // "host:port"; the host must be an address
+	Tool      string   // the one tool of this listener, or
+	Tools     []string // several, chosen by the user name of Proxy-Authorization
+	TokenFile string   // the caller's token when the client gives none
+}
+
+// Identity is whom the sidecar believes.
+type Identity struct {
+	Required          bool // default true
+	Issuers           []identity.Issuer
+	WorkloadTokenFile string
+}
+
+// Egress is what holds for every tool.
+type Egress struct {
+	Resolver       string // "ip:port" or empty
+	Exempt         []egress.Exemption
+	Cluster        []netip.Prefix
+	UpstreamCAFile string // added to the system's roots
+}
+
+// Intercept is how TLS is terminated.
+type Intercept struct {
+	CACertFile, CAKeyFile string           // both or neither; neither: made at start
+	CAOutFile             string           // where the CA's certificate is written
+	Targets               []egress.Pattern // intercepted though no binding or rule asks for it
+}
+
+// KillSwitch is where revocations come from.
+type KillSwitch struct {
+	File     string // empty: no file source
+	MaxStale time.Duration
+	StateDir string
+}
+
+// Audit is where records go.
+type Audit struct {
+	Output string // "stdout", "stderr" or a file's path
+	Chain  bool
+}
+
+// Log is what the sidecar prints about itself, on stderr.
+type Log struct {
+	Level    string // debug, info, warn, error
+	Format   string // json or text
+	Payloads bool   // print each call's headers and JSON body, redacted
+}
+
+// Limits bound what a tool or an upstream can take. Zero values never occur in a Snapshot.
+type Limits struct {
+	MaxTunnels     int
+	MaxHeaderBytes int
+	HeaderTimeout  time.Duration
+	DialTimeout    time.Duration
+	IdleTimeout    time.Duration
+	Drain          time.Duration
+}
+
+// Tool is one manifest, ready to use.
+type Tool struct {
+	Name, Owner, Version, Description string
+	File                              string // where it was read
+	Risk                              string
+	CapabilityClasses                 []string
+	RequiredScopes                    []string
+	Roles                             []string // permissions.roles; empty: any
+	SideEffects                       string
+	IdempotencyRequired               bool
+	ApprovalRequired                  bool
+	ApprovalRequiredFor               []string
+	Timeout                           time.Duration
+	InputSchemaRef, OutputSchemaRef   string
+	InputFields                       []string // property names of the input schema, where its file is at hand
+	Policy                            *egress.Policy
+	AllowPrivateNetwork               bool
+	RequiredTraceFields               []string
+	RedactFields                      []string
+	Scrubber                          *redact.Scrubber // of RedactFields
+}
+
+// SideEffecting reports whether the tool changes something outside.
+func (t *Tool) SideEffecting() bool { return t.SideEffects != "none" }

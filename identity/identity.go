@@ -1,0 +1,97 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Caller is the verified identity behind a call.
+type Caller struct {
+	Issuer  string
+	Subject string // on whose behalf: the token's sub
+	Tenant  string
+	Agent   string // who acts: agent_id, act.sub, azp
+	Task    string
+	Run     string
+	Scopes  []string // nil: the token carries no scope claim; empty: it carries an empty one
+	Roles   []string
+	TokenID string    // jti, may be empty
+	Expiry  time.Time // the token's exp, never zero for a verified caller
+}
+
+// Errors of Verify, to be tested with errors.Is. Any other error is an *InvalidError.
+var (
+	ErrNoToken     = errors.New("no token")
+	ErrUnavailable = errors.New("the issuer's keys cannot be had")
+)
+
+// InvalidError says why a token is not accepted. Reason is one of a closed set of words, safe to log and to count.
+type InvalidError struct{ Reason string } // "malformed", "issuer", "algorithm", "key", "signature", "audience", "expired", "not_yet_valid", "lifetime", "type", "claim", "azp"
+
+func (e *InvalidError) Error() string { return "token not accepted: " + e.Reason }
+
+// ClaimMap names the claims that fill a Caller; of several names the first present wins. "act.sub" walks into objects.
+type ClaimMap struct {
+	Subject, Tenant, Agent, Task, Run, Scopes, Roles []string
+}
+
+// DefaultClaims returns the mapping for what a config leaves out.
+func DefaultClaims() ClaimMap {
+	return ClaimMap{
+		Subject: []string{"sub"},
+		Tenant:  []string{"tenant", "tenant_id", "tid", "org_id"},
+		Agent:   []string{"agent_id", "act.sub", "azp", "client_id"},
+		Task:    []string{"task_id"},
+		Run:     []string{"run_id", "txn", "sid"},
+		Scopes:  []string{"scope", "scp"},
+		Roles:   []string{"roles"},
+	}
+}
+
+// Issuer is one trusted issuer.
+type Issuer struct {
+	URL               string        // exact iss; discovery is fetched from URL + /.well-known/openid-configuration
+	JWKSURL           string        // set: no discovery
+	Audiences         []string      // one of them must be in aud; at least one
+	Algorithms        []string      // RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA; empty: RS256, ES256, EdDSA
+	Types             []string      // allowed typ, lower case; empty: jwt, at+jwt, none given
+	AuthorizedParties []string      // azp allowlist, mandatory when aud has several values
+	Leeway            time.Duration // for exp, nbf, iat; 0: 30 s; at most 60 s
+	MaxLifetime       time.Duration // longest exp-iat; 0: no limit
+	Claims            ClaimMap
+	Client            *http.Client  // fetches keys; nil: one with timeouts and without redirects. Proxy variables of the environment are never used.
+	SoftTTL           time.Duration // refresh keys in the background after this; 0: 1 h
+	HardTTL           time.Duration // refuse keys older than this; 0: 24 h
+	MinRefresh        time.Duration // floor between two fetches; 0: 30 s
+}
+
+// Verifier verifies tokens of several issuers. Create it with New.
+type Verifier struct{ _ struct{} }
+
+// New returns a verifier. It fetches nothing: an issuer that is down at start is not fatal. Errors: no audience, an HS* or none
+// algorithm, a duplicate issuer, a leeway over 60 s.
+func New(issuers []Issuer) (*Verifier, error) { panic("contract") }
+
+// Verify checks the token and returns its caller. The result may come from a bounded cache of verified tokens, whose
+// entries live at most a minute and never past the token's expiry. The Caller returned is shared: it must not be changed.
+// Errors: ErrNoToken, ErrUnavailable, *InvalidError.
+func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, error) { panic("contract") }
+
+// Ready fetches keys where none are held and returns an error naming the first issuer without keys.
+func (v *Verifier) Ready(ctx context.Context) error { panic("contract") }
+
+// FromProxyAuthorization reads a Proxy-Authorization value: "Bearer TOKEN", or "Basic base64(user:TOKEN)", whose user is
+// returned. ok is false when it is neither. The value is never part of an error.
+func FromProxyAuthorization(value string) (user, token string, ok bool) { panic("contract") }
+
+// FromBearer reads the value of Toolgate-Authorization: "Bearer TOKEN", or the bare token.
+func FromBearer(value string) (token string, ok bool) { panic("contract") }
+
+// TokenFile is a file that holds a token and is re-read when it changes, such as a projected service-account token.
+type TokenFile struct{ Path string }
+
+// Token returns the file's trimmed contents, at most 64 KiB. It stats the file on every call and reads it when its
+// identity, size or time changed. Safe for concurrent use.
+func (f *TokenFile) Token() (string, error) { panic("contract") }
