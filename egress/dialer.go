@@ -2,60 +2,98 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
-
-// Exemption lifts the private-network block for exactly these prefixes, ports and tools. Loopback, link-local and
-// metadata addresses are lifted only by a prefix of a single address (/32, /128).
-type Exemption struct {
-	Prefix netip.Prefix
-	Ports  []uint16
-	Tools  []string
-}
-
-// Addresses judges addresses. The zero value has no exemptions and denies every special-purpose address.
-type Addresses struct {
-	Exempt  []Exemption
-	Cluster []netip.Prefix   // pod, service and node ranges of this cluster, denied even where they are public space
-	Own     []netip.AddrPort // the sidecar's own listeners, never reachable, exempt or not; an unspecified address means every local one
-}
-
-// AddressError says that an address is not for this tool. Its text names the reason and not the address.
-type AddressError struct {
-	Addr   netip.AddrPort // for records and debugging, never for the tool
-	Reason string         // the table row's name, for example "Link local"
-}
-
-func (e *AddressError) Error() string { panic("contract") }
-
-// Judge returns nil if tool may connect to ap, else *AddressError.
-func (a *Addresses) Judge(tool string, ap netip.AddrPort) error { panic("contract") }
-
-// JudgeHost judges a canonical host that is an address, and returns nil for a name, which only a dial can judge.
-func (a *Addresses) JudgeHost(tool, host string, port uint16) error { panic("contract") }
 
 // Attempts counts what one dial did. Safe for concurrent use.
 type Attempts struct {
 	Resolved, Dialed, Refused atomic.Int32 // addresses found, connections begun, addresses judged unfit
 }
 
-// Dialer connects to names for tools. Resolver and Addresses must be set.
+// Dialer connects to names for tools. Resolver and Addresses must be set: without a resolver no name is found, and
+// without addresses no special-purpose address is reachable. Timeout covers the whole dial, look-up included; zero or
+// less leaves it to the context.
 type Dialer struct {
 	Addresses *Addresses
 	Resolver  *net.Resolver
 	Timeout   time.Duration
 }
 
-// NewResolver returns a resolver in pure Go that asks server ("ip:port"; empty: the system's), names being absolute so
-// that no search domain is tried.
-func NewResolver(server string) *net.Resolver { panic("contract") }
-
 // Dial resolves host (once) and connects to the first address that answers, judging each where the socket connects. A
 // denied address is never contacted; if any address of the answer is denied, the dial as a whole is denied.
-// at may be nil. Errors: *AddressError; *net.DNSError; *net.OpError.
+// host is canonical. at may be nil. Errors: *AddressError; *net.DNSError; *net.OpError. The latter two name resolvers and
+// addresses, and are not for the tool.
 func (d *Dialer) Dial(ctx context.Context, tool, host string, port uint16, at *Attempts) (*net.TCPConn, error) {
-	panic("contract")
+	if at == nil {
+		at = new(Attempts)
+	}
+	if d.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+	}
+	found, err := d.lookup(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	at.Resolved.Add(int32(len(found)))
+	peers, err := d.judgeAll(tool, found, port, at)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := race(ctx, attemptOrder(peers), d.connector(tool, at))
+	if denied, ok := errors.AsType[*AddressError](err); ok {
+		return nil, denied
+	}
+	return conn, err
+}
+
+// judgeAll returns the peers of an answer, or the first denial. One bad address spoils the answer: a name that mixes
+// public and private addresses is an attack or a mistake, and the private one must not serve as a fallback.
+func (d *Dialer) judgeAll(tool string, found []netip.Addr, port uint16, at *Attempts) ([]netip.AddrPort, error) {
+	var denied error
+	peers := make([]netip.AddrPort, 0, len(found))
+	for _, addr := range found {
+		peer := netip.AddrPortFrom(addr.Unmap(), port)
+		if err := d.Addresses.Judge(tool, peer); err != nil {
+			at.Refused.Add(1)
+			if denied == nil {
+				denied = err
+			}
+		}
+		peers = append(peers, peer)
+	}
+	if denied != nil {
+		return nil, denied
+	}
+	return peers, nil
+}
+
+// connector returns the function that connects to one peer. The judge sits in the hook between socket and connect, so
+// that nothing reaches an address which it did not see.
+func (d *Dialer) connector(tool string, at *Attempts) connectFunc {
+	nd := net.Dialer{
+		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			peer, _ := netip.ParseAddrPort(address) // what does not parse is the zero address, which Judge denies
+			if err := d.Addresses.Judge(tool, peer); err != nil {
+				at.Refused.Add(1)
+				return err
+			}
+			at.Dialed.Add(1)
+			return nil
+		},
+	}
+	return func(ctx context.Context, peer netip.AddrPort) (*net.TCPConn, error) {
+		// Not DialTCP: it binds a local port before it connects, which then cannot be shared between peers.
+		conn, err := nd.DialContext(ctx, "tcp", peer.String())
+		if err != nil {
+			return nil, err
+		}
+		return conn.(*net.TCPConn), nil
+	}
 }

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -52,12 +51,12 @@ func DefaultClaims() ClaimMap {
 
 // Issuer is one trusted issuer.
 type Issuer struct {
-	URL               string        // exact iss; discovery is fetched from URL + /.well-known/openid-configuration
+	URL               string        // exact iss; discovery is fetched from URL + /.well-known/openid-configuration; https, or http to loopback
 	JWKSURL           string        // set: no discovery
 	Audiences         []string      // one of them must be in aud; at least one
 	Algorithms        []string      // RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA; empty: RS256, ES256, EdDSA
-	Types             []string      // allowed typ, lower case; empty: jwt, at+jwt, none given
-	AuthorizedParties []string      // azp allowlist, mandatory when aud has several values
+	Types             []string      // allowed typ, lower case, "" for none given; empty: jwt, at+jwt, none given
+	AuthorizedParties []string      // azp allowlist: when set, azp must be there and in it; empty: azp is not judged
 	Leeway            time.Duration // for exp, nbf, iat; 0: 30 s; at most 60 s
 	MaxLifetime       time.Duration // longest exp-iat; 0: no limit
 	Claims            ClaimMap
@@ -66,32 +65,3 @@ type Issuer struct {
 	HardTTL           time.Duration // refuse keys older than this; 0: 24 h
 	MinRefresh        time.Duration // floor between two fetches; 0: 30 s
 }
-
-// Verifier verifies tokens of several issuers. Create it with New.
-type Verifier struct{ _ struct{} }
-
-// New returns a verifier. It fetches nothing: an issuer that is down at start is not fatal. Errors: no audience, an HS* or none
-// algorithm, a duplicate issuer, a leeway over 60 s.
-func New(issuers []Issuer) (*Verifier, error) { panic("contract") }
-
-// Verify checks the token and returns its caller. The result may come from a bounded cache of verified tokens, whose
-// entries live at most a minute and never past the token's expiry. The Caller returned is shared: it must not be changed.
-// Errors: ErrNoToken, ErrUnavailable, *InvalidError.
-func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, error) { panic("contract") }
-
-// Ready fetches keys where none are held and returns an error naming the first issuer without keys.
-func (v *Verifier) Ready(ctx context.Context) error { panic("contract") }
-
-// FromProxyAuthorization reads a Proxy-Authorization value: "Bearer TOKEN", or "Basic base64(user:TOKEN)", whose user is
-// returned. ok is false when it is neither. The value is never part of an error.
-func FromProxyAuthorization(value string) (user, token string, ok bool) { panic("contract") }
-
-// FromBearer reads the value of Toolgate-Authorization: "Bearer TOKEN", or the bare token.
-func FromBearer(value string) (token string, ok bool) { panic("contract") }
-
-// TokenFile is a file that holds a token and is re-read when it changes, such as a projected service-account token.
-type TokenFile struct{ Path string }
-
-// Token returns the file's trimmed contents, at most 64 KiB. It stats the file on every call and reads it when its
-// identity, size or time changed. Safe for concurrent use.
-func (f *TokenFile) Token() (string, error) { panic("contract") }

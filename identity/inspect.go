@@ -1,0 +1,21 @@
+package identity
+
+// Inspect maps a token to the caller that Verify would return if the signature were good, without checking it and without
+// asking anybody for keys. It is for explaining a decision, never for taking one. Errors: ErrNoToken, *InvalidError.
+func (v *Verifier) Inspect(token string) (*Caller, error) {
+	if token == "" {
+		return nil, ErrNoToken
+	}
+	if len(token) > maxToken {
+		return nil, invalid("malformed")
+	}
+	parts, err := parseToken(token)
+	if err != nil {
+		return nil, err
+	}
+	iss := v.issuers[parts.iss]
+	if iss == nil {
+		return nil, invalid("issuer")
+	}
+	return iss.check(parts, v.now())
+}

@@ -1,0 +1,137 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+// maxToken is the size in bytes above which a token is refused before anything looks inside.
+const maxToken = 16 << 10
+
+// Verifier verifies tokens of several issuers. Create it with New. It is safe for concurrent use.
+type Verifier struct {
+	issuers map[string]*issuer // by the exact iss
+	order   []*issuer          // as configured
+	cache   *cache
+	now     func() time.Time
+}
+
+// New returns a verifier. It fetches nothing: an issuer that is down at start is not fatal. Errors: no audience, an HS* or none
+// algorithm or an unknown one, a duplicate issuer, a leeway over 60 s, a URL that keys must not be fetched from.
+func New(issuers []Issuer) (*Verifier, error) { return newVerifier(issuers, time.Now) }
+
+func newVerifier(issuers []Issuer, now func() time.Time) (*Verifier, error) {
+	v := &Verifier{issuers: map[string]*issuer{}, cache: newCache(), now: now}
+	for _, config := range issuers {
+		iss, err := newIssuer(config, now)
+		if err != nil {
+			return nil, fmt.Errorf("issuer %q: %w", config.URL, err)
+		}
+		if v.issuers[config.URL] != nil {
+			return nil, fmt.Errorf("issuer %q: given twice", config.URL)
+		}
+		v.issuers[config.URL] = iss
+		v.order = append(v.order, iss)
+	}
+	return v, nil
+}
+
+func invalid(reason string) error { return &InvalidError{Reason: reason} }
+
+// Verify checks the token and returns its caller. The result may come from a bounded cache of verified tokens, whose
+// entries live at most a minute and never past the token's expiry and leeway. The Caller returned is shared: it must not be changed.
+// Errors: ErrNoToken, ErrUnavailable (also when ctx ends while keys are fetched), *InvalidError.
+func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, error) {
+	if token == "" {
+		return nil, ErrNoToken
+	}
+	if len(token) > maxToken {
+		return nil, invalid("malformed")
+	}
+	now := v.now()
+	key := cacheKey(token)
+	if caller := v.cache.get(key, now); caller != nil {
+		return caller, nil
+	}
+	// The issuer is chosen by the iss that the token claims, before its signature is checked: a token of an unknown
+	// or of another issuer must not make us fetch keys.
+	parts, err := parseToken(token)
+	if err != nil {
+		return nil, err
+	}
+	iss := v.issuers[parts.iss]
+	if iss == nil {
+		return nil, invalid("issuer")
+	}
+	caller, err := iss.check(parts, now)
+	if err != nil {
+		return nil, err
+	}
+	generation, err := iss.verifySignature(ctx, parts)
+	if err != nil {
+		return nil, err
+	}
+	v.cache.put(key, &cached{caller: caller, keys: iss.keys, generation: generation, until: earlier(now.Add(maxCached), caller.Expiry.Add(iss.leeway))})
+	return caller, nil
+}
+
+// verifySignature runs go-oidc's verifier with our keys. It returns the generation of the key set that was used.
+func (i *issuer) verifySignature(ctx context.Context, t *rawToken) (uint64, error) {
+	// go-oidc flattens a key set's error to text, so the check keeps its own.
+	check := &signatureCheck{issuer: i, token: t}
+	config := &oidc.Config{
+		SupportedSigningAlgs: i.algorithms,
+		SkipClientIDCheck:    true, // check looked for any of several audiences
+		SkipExpiryCheck:      true, // check applied our leeway; go-oidc has none for exp and five minutes for nbf
+	}
+	_, err := oidc.NewVerifier(i.url, check, config).Verify(ctx, t.text)
+	switch {
+	case check.err != nil:
+		return 0, check.err
+	case !check.called:
+		return 0, invalid("malformed")
+	case err != nil:
+		return 0, invalid("claim")
+	}
+	return check.generation, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// Ready fetches keys where none are held and returns an error naming the first issuer without keys.
+func (v *Verifier) Ready(ctx context.Context) error {
+	for _, iss := range v.order {
+		iss.keys.freshen() // all at once, so that a slow issuer does not hold up the others
+	}
+	for _, iss := range v.order {
+		if _, err := iss.keys.get(ctx, anyKey); err != nil {
+			return fmt.Errorf("issuer %q: %w", iss.url, err)
+		}
+	}
+	return nil
+}
+
+// KeyStatus describes the keys held for one issuer.
+type KeyStatus struct {
+	Issuer  string
+	Keys    int       // usable ones
+	Fetched time.Time // zero: never
+	Err     error     // why the newest fetch failed, without any of the answer's text; nil when it did not
+}
+
+// Status returns the state of every issuer's keys, in the order of the configuration. It fetches nothing.
+func (v *Verifier) Status() []KeyStatus {
+	out := make([]KeyStatus, 0, len(v.order))
+	for _, iss := range v.order {
+		out = append(out, iss.keys.status(iss.url))
+	}
+	return out
+}
