@@ -1,15 +1,13 @@
 package audit
 
-import (
-	"io"
-	"time"
-)
+import "time"
 
 // Version of the record's schema.
 const Version = 1
 
 // Record is the audit entry of one call, one JSON line: flat, canonical (RFC 8785 key order), in snake case. Times are
-// RFC 3339 in UTC with milliseconds, durations milliseconds as numbers, absent values left out.
+// RFC 3339 in UTC with milliseconds, durations milliseconds as numbers, absent values left out. Texts are cut at 1,024
+// bytes and lists at 64 entries.
 type Record struct {
 	ID   string    // UUIDv7; the decision_id of a denial
 	Time time.Time // when the call began
@@ -50,26 +48,3 @@ type Record struct {
 	RevocationID    string
 	TraceID, SpanID string // of a W3C traceparent that the tool sent
 }
-
-// Log orders records, chains them and writes them to one sink. Create it with New.
-type Log struct{ _ struct{} }
-
-// Options of a Log.
-type Options struct {
-	Chain   bool                // add seq and prev_hash (SHA-256 over the previous line's bytes)
-	Buffer  int                 // records that may wait for a slow sink; 0: 4096
-	Observe func(result string) // "written", "dropped" or "error", once a record; may be nil
-}
-
-// New starts a log on w. Writes happen on a goroutine of its own, so that a slow sink does not hold up calls.
-func New(w io.Writer, o Options) *Log { panic("contract") }
-
-// Write queues the record and never blocks. A full queue drops it, which Ready then reports until the queue has drained.
-func (l *Log) Write(r Record) { panic("contract") }
-
-// Ready returns an error while records are being lost: the last write failed or the queue was full. Side-effecting
-// tools are denied meanwhile.
-func (l *Log) Ready() error { panic("contract") }
-
-// Close writes what is queued, for at most d, and stops the goroutine.
-func (l *Log) Close(d time.Duration) error { panic("contract") }

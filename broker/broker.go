@@ -2,7 +2,14 @@ package broker
 
 import (
 	"context"
-	"net/http"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/redact"
@@ -13,7 +20,7 @@ type Subject struct {
 	Issuer, Subject, Tenant, Agent, Task, Run string
 	TokenID                                   string
 	Token                                     redact.Secret // the caller's token, the subject_token of an exchange; zero when there is none
-	Expiry                                    time.Time     // of Token
+	Expiry                                    time.Time     // of Token; zero: unknown, and then nothing is cached
 	Tool, Version                             string
 	RequiredScopes                            []string // the manifest's
 }
@@ -28,85 +35,6 @@ type Key struct {
 	Audience, Resource, Scopes                string
 }
 
-// Binding says which credential goes to which targets for which tools. Exactly one of its kinds is set.
-type Binding struct {
-	Name          string
-	Tools         []string
-	Targets       []string // canonical "host:port", exact
-	TokenExchange *TokenExchange
-	Static        *Static
-}
-
-// Kind returns "token_exchange" or "static".
-func (b *Binding) Kind() string { panic("contract") }
-
-// TokenExchange is RFC 8693 at a token endpoint.
-type TokenExchange struct {
-	TokenURL         string
-	Audience         string
-	Resource         string   // absolute URI without fragment (RFC 8707)
-	Scopes           []string // empty: the manifest's requiredScopes
-	ClientAuth       ClientAuth
-	ActorTokenFile   string        // the workload's token; empty: no actor
-	SubjectTokenType string        // empty: urn:ietf:params:oauth:token-type:jwt
-	ActorTokenType   string        // empty: urn:ietf:params:oauth:token-type:jwt
-	CAFile           string        // roots for TokenURL; empty: the system's
-	MaxTTL           time.Duration // cap of a cached token's life; 0: 15 min
-	Timeout          time.Duration // of one attempt; 0: 10 s
-}
-
-// ClientAuth is how the sidecar authenticates to a token endpoint.
-type ClientAuth struct {
-	Method     string // none, client_secret_basic, client_secret_post, private_key_jwt
-	ClientID   string
-	SecretFile string // client_secret_*
-	KeyFile    string // private_key_jwt: PEM, RSA or P-256/384/521 or Ed25519
-	KeyID      string // kid header; empty: none
-	Audience   string // aud of the assertion; empty: TokenURL
-}
-
-// Static is a secret from a file, re-read when it changes.
-type Static struct {
-	File   string
-	Header string // empty: Authorization
-	Prefix string // put before the value, for example "Bearer "
-}
-
-// Ref describes a credential without its value: what a record may say of it.
-type Ref struct {
-	Binding, Kind, Audience string
-	Scopes                  []string
-	Expires                 time.Time // zero: unknown
-	Cached                  bool
-}
-
-// Credential can be put on a request. It is immutable.
-type Credential struct {
-	ref    Ref
-	header string
-	value  redact.Secret
-}
-
-// Ref returns the description.
-func (c *Credential) Ref() Ref { return c.ref }
-
-// Apply removes every copy of the credential's header from the request, in any spelling that servers fold together
-// (case, underscore for hyphen), and sets it. The request must be the outgoing one.
-func (c *Credential) Apply(out *http.Request) { panic("contract") }
-
-// Reason is why a credential could not be had; a closed set, safe to log and to count.
-type Reason string
-
-// Error says which binding failed and why, and never what the secret or the endpoint's answer was.
-type Error struct {
-	Binding    string
-	Reason     Reason
-	Temporary  bool          // true: credential_unavailable, false: credential_denied
-	RetryAfter time.Duration // when Temporary, as far as known
-}
-
-func (e *Error) Error() string { panic("contract") }
-
 // Issuer gives a credential for a subject. Implementations do not cache; they return *Error only, finish when ctx
 // ends, and are safe for concurrent use.
 type Issuer interface {
@@ -117,9 +45,10 @@ type Issuer interface {
 
 // Options of a Broker.
 type Options struct {
-	Generation string      // part of every cache key
-	CacheSize  int         // 0: 4096
-	Observe    func(Event) // called for every exchange and cache event; may be nil
+	Generation string           // part of every cache key
+	CacheSize  int              // 0: 4096
+	Observe    func(Event)      // called for every exchange and cache event; may be nil
+	Now        func() time.Time // nil: time.Now
 }
 
 // Event is one thing to count.
@@ -131,21 +60,231 @@ type Event struct {
 }
 
 // Broker finds bindings and gives credentials. Create it with New.
-type Broker struct{ _ struct{} }
+type Broker struct {
+	generation string
+	observe    func(Event)
+	now        func() time.Time
+	routes     map[route]*Binding
+	bound      map[*Binding]*bound
+	cache      *cache
+
+	mu      sync.Mutex // also held where the cache is written, so that Drop and a finishing flight exclude each other
+	flights map[Key]*flight
+}
+
+// route is what a binding is found by.
+type route struct {
+	tool, host string
+	port       uint16
+}
+
+// bound is a binding with the issuer that serves it.
+type bound struct {
+	*Binding
+	issuer   Issuer
+	exchange bool          // false: the issuer is asked each time, in the caller's own goroutine
+	maxTTL   time.Duration // of a cached credential
+	deadline time.Duration // of one request to the issuer, retry included
+}
 
 // New returns a broker. It reads key files, so that a bad one is an error at load; it contacts nothing.
-func New(bindings []Binding, o Options) (*Broker, error) { panic("contract") }
+// The error joins everything that is wrong; each part names its binding and, for a file, the file.
+func New(bindings []Binding, o Options) (*Broker, error) {
+	if o.CacheSize <= 0 {
+		o.CacheSize = 4096
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Observe == nil {
+		o.Observe = func(Event) {}
+	}
+	b := &Broker{
+		generation: o.Generation,
+		observe:    o.Observe,
+		now:        o.Now,
+		routes:     make(map[route]*Binding),
+		bound:      make(map[*Binding]*bound),
+		cache:      newCache(o.CacheSize),
+		flights:    make(map[Key]*flight),
+	}
+	var problems []error
+	names := make(map[string]bool)
+	endpoints := make(endpoints)
+	for _, bd := range bindings {
+		if names[bd.Name] {
+			problems = append(problems, fmt.Errorf("binding %q: the name is used twice", bd.Name))
+			continue
+		}
+		names[bd.Name] = true
+		if err := b.add(bd.clone(), endpoints); err != nil {
+			problems = append(problems, fmt.Errorf("binding %q: %w", bd.Name, err))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return b, nil
+}
+
+func (b *Broker) add(bd *Binding, eps endpoints) error {
+	if err := bd.validate(); err != nil {
+		return err
+	}
+	bo, err := newBound(bd, eps, b.now)
+	if err != nil {
+		return err
+	}
+	for _, target := range bd.Targets {
+		host, port, err := splitTarget(target)
+		if err != nil {
+			return err
+		}
+		for _, tool := range bd.Tools {
+			r := route{tool, host, port}
+			if other := b.routes[r]; other != nil {
+				return fmt.Errorf("tool %q and target %q already belong to binding %q", tool, target, other.Name)
+			}
+			b.routes[r] = bd
+		}
+	}
+	b.bound[bd] = bo
+	return nil
+}
+
+func splitTarget(target string) (string, uint16, error) {
+	host, p, err := net.SplitHostPort(target)
+	if err != nil || host == "" {
+		return "", 0, fmt.Errorf("target %q is not host:port", target)
+	}
+	port, err := strconv.ParseUint(p, 10, 16)
+	if err != nil || port == 0 {
+		return "", 0, fmt.Errorf("target %q has no valid port", target)
+	}
+	for _, c := range []byte(host) {
+		if c <= ' ' || c >= 0x7f || c == '*' || c == '/' || c == '@' || 'A' <= c && c <= 'Z' {
+			return "", 0, fmt.Errorf("target %q is not a canonical host", target)
+		}
+	}
+	return host, uint16(port), nil
+}
 
 // Find returns the binding of tool for a canonical target, or nil.
-func (b *Broker) Find(tool, host string, port uint16) *Binding { panic("contract") }
+func (b *Broker) Find(tool, host string, port uint16) *Binding {
+	return b.routes[route{tool, host, port}]
+}
 
 // Credential returns the credential of a binding for s, from the cache or from its issuer. Concurrent calls for one
 // key share one request, which outlives any single caller's ctx. A token is cached until its expiry less a skew, never past the
 // subject token's; failures are cached for seconds. Errors: *Error, or ctx's.
 func (b *Broker) Credential(ctx context.Context, bd *Binding, s Subject) (*Credential, error) {
-	panic("contract")
+	// A call that was cut must not get a credential, not even one at hand.
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	bo, err := b.admit(bd, &s)
+	if err != nil {
+		return nil, err
+	}
+	if !bo.exchange {
+		return bo.issuer.Issue(ctx, s)
+	}
+	key, keyErr := b.key(bo, &s)
+	if keyErr != nil {
+		return nil, keyErr
+	}
+	now := b.now()
+	if e, ok := b.cache.get(key, now); ok {
+		return b.fromCache(bo, e, now)
+	}
+	b.event(bo, "miss")
+	return b.fetch(ctx, bo, key, s)
+}
+
+// admit refuses what must never share a bucket or reach an issuer.
+func (b *Broker) admit(bd *Binding, s *Subject) (*bound, error) {
+	bo := b.bound[bd]
+	switch {
+	case bd == nil:
+		return nil, newError("", NotBound)
+	case bo == nil || !slices.Contains(bo.Tools, s.Tool) && s.Tool != "":
+		return nil, newError(bd.Name, NotBound)
+	case s.Subject == "" || s.Tool == "":
+		return nil, newError(bd.Name, NoIdentity)
+	case !s.Expiry.IsZero() && !b.now().Before(s.Expiry):
+		return nil, newError(bd.Name, SubjectExpired)
+	}
+	return bo, nil
+}
+
+func (b *Broker) key(bo *bound, s *Subject) (Key, error) {
+	k, err := bo.issuer.Key(*s)
+	if err != nil {
+		return Key{}, err
+	}
+	k.Binding, k.Generation = bo.Name, b.generation
+	k.Issuer, k.Subject, k.Tenant, k.Agent, k.Task, k.Run = s.Issuer, s.Subject, s.Tenant, s.Agent, s.Task, s.Run
+	k.TokenID, k.TokenHash = s.TokenID, hash(s.Token.Reveal())
+	k.Tool, k.Version = s.Tool, s.Version
+	return k, nil
+}
+
+// hash returns the SHA-256 of s in hex.
+func hash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	var text [2 * sha256.Size]byte
+	hex.Encode(text[:], sum[:])
+	return string(text[:])
+}
+
+func (b *Broker) fromCache(bo *bound, e entry, now time.Time) (*Credential, error) {
+	if e.err == nil {
+		b.event(bo, "hit")
+		return e.cred, nil
+	}
+	b.event(bo, "negative")
+	err := *e.err
+	if err.Temporary {
+		err.RetryAfter = e.until.Sub(now)
+	}
+	return nil, &err
+}
+
+func (b *Broker) event(bo *bound, result string) {
+	b.observe(Event{Binding: bo.Name, Name: "cache", Result: result})
 }
 
 // Drop removes the cached credentials whose key matches, and keeps those being fetched now from being stored. It
-// returns how many were removed.
-func (b *Broker) Drop(match func(Key) bool) int { panic("contract") }
+// returns how many were removed. Whoever waits for one of the latter asks again, if its own ctx still lives.
+// match must not call the broker.
+func (b *Broker) Drop(match func(Key) bool) int {
+	b.mu.Lock()
+	for k, f := range b.flights {
+		if match(k) {
+			f.dropped = true
+			f.cancel()
+			delete(b.flights, k)
+		}
+	}
+	dropped := b.cache.drop(match)
+	b.mu.Unlock()
+	for _, k := range dropped {
+		b.observe(Event{Binding: k.Binding, Name: "cache", Result: "drop"})
+	}
+	return len(dropped)
+}
+
+// Forget removes c from the cache if it is still there, and reports whether it was: for a credential that the upstream
+// has refused. The next call asks the issuer anew.
+func (b *Broker) Forget(c *Credential) bool {
+	if c == nil || c.key == nil {
+		return false
+	}
+	b.mu.Lock()
+	found := b.cache.forget(*c.key, c)
+	b.mu.Unlock()
+	if found {
+		b.observe(Event{Binding: c.key.Binding, Name: "cache", Result: "drop"})
+	}
+	return found
+}

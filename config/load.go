@@ -1,51 +1,208 @@
 package config
 
 import (
-	"context"
-	"log/slog"
-	"sync/atomic"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/toolgate/toolgate/killswitch"
 )
 
-// Problem is one mistake in a file, printed as "file:line:col: message".
-type Problem struct {
-	File      string
-	Line, Col int
-	Message   string // "found …, expected …", and a hint where there is one
+// Load reads a config file and the manifests that it names (relative to it) and checks all of it. The error is Problems.
+func Load(path string) (*Snapshot, error) {
+	l, err := newLoader(path)
+	if err != nil {
+		return nil, err
+	}
+	raw, ok := decodeFile[rawConfig](l, path, "Sidecar")
+	if !ok {
+		return nil, l.err()
+	}
+	c := &sidecar{loader: l, raw: raw, tools: map[string]*manifest{}}
+	s := c.snapshot()
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
-func (p Problem) String() string { panic("contract") }
-
-// Problems is the error of Load: every mistake, sorted by file and position.
-type Problems []Problem
-
-func (p Problems) Error() string { panic("contract") }
-
-// Load reads a config file and the manifests that it names (relative to it) and checks all of it. The error is Problems.
-func Load(path string) (*Snapshot, error) { panic("contract") }
-
-// LoadManifest reads and checks one manifest on its own, returning its risky defaults as well.
-func LoadManifest(path string) (*Tool, []Problem, error) { panic("contract") }
+// LoadManifest reads and checks one manifest on its own, returning its risky defaults and other warnings as well. The
+// error is Problems.
+func LoadManifest(path string) (*Tool, []Problem, error) {
+	l, err := newLoader(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := l.manifest(path)
+	if err := l.err(); err != nil {
+		return nil, sorted(l.warnings), err
+	}
+	return m.tool, sorted(l.warnings), nil
+}
 
 // LoadRevocations reads a revocations file. The error is Problems.
-func LoadRevocations(path string) ([]killswitch.Revocation, error) { panic("contract") }
+func LoadRevocations(path string) ([]killswitch.Revocation, error) {
+	l, err := newLoader(path)
+	if err != nil {
+		return nil, err
+	}
+	raw, ok := decodeFile[rawRevocations](l, path, "Revocations")
+	if !ok {
+		return nil, l.err()
+	}
+	set := l.revocations(raw)
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	return set, nil
+}
 
-// Store holds the Snapshot in force and replaces it whole or not at all.
-type Store struct{ current atomic.Pointer[Snapshot] }
+// loader reads files for one snapshot and remembers which.
+type loader struct {
+	report
+	base  string            // folder of the first file, as the user named it, for messages
+	dir   string            // the same, absolute; relative names start here
+	files []string          // absolute, in the order of reading
+	read  map[string][]byte // contents by absolute name; they make the revision
+}
 
-// NewStore returns a store that holds s.
-func NewStore(s *Snapshot) *Store { st := &Store{}; st.current.Store(s); return st }
+func newLoader(path string) (*loader, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, Problems{{path, 1, 1, "found a name that cannot be made absolute, expected a file"}}
+	}
+	return &loader{base: filepath.Dir(path), dir: filepath.Dir(abs), read: map[string][]byte{}}, nil
+}
 
-// Current returns the snapshot in force.
-func (s *Store) Current() *Snapshot { return s.current.Load() }
+// resolve makes a file name absolute. Empty stays empty.
+func (l *loader) resolve(name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(l.dir, name)
+}
 
-// Swap puts next in force. It is the caller's to have prepared all that follows from it.
-func (s *Store) Swap(next *Snapshot) { s.current.Store(next) }
+// open reads a file, once, and lists it. Private keys count in the revision as well: they have too much entropy for 12
+// digits to tell anything, and a rotated key must not look like no change. Passwords and tokens are not read here.
+func (l *loader) open(abs string) ([]byte, error) {
+	if b, ok := l.read[abs]; ok {
+		return b, nil
+	}
+	if !slices.Contains(l.files, abs) {
+		l.files = append(l.files, abs)
+	}
+	b, err := readFile(abs)
+	if err != nil {
+		return nil, err
+	}
+	l.read[abs] = b
+	return b, nil
+}
 
-// Watch calls changed, from one goroutine, whenever one of the files (or the target of a symlink on its way, as in a
-// mounted ConfigMap) has changed, was replaced, removed or made, after things have been quiet for a moment (20 ms). It returns when ctx
-// ends. files is asked again after each change. Glob patterns are watched by their folder.
-func Watch(ctx context.Context, log *slog.Logger, files func() []string, changed func()) error {
-	panic("contract")
+// relative names a file from the config's folder, so that two pods with one config in two places agree on its revision.
+func (l *loader) relative(abs string) string {
+	rel, err := filepath.Rel(l.dir, abs)
+	if err != nil {
+		return filepath.ToSlash(abs)
+	}
+	return filepath.ToSlash(rel)
+}
+
+// revision hashes every name and its contents, each with its length in front.
+func (l *loader) revision() string {
+	h := sha256.New()
+	for _, abs := range slices.Sorted(maps.Keys(l.read)) {
+		name := l.relative(abs)
+		_, _ = fmt.Fprintf(h, "%d:%s%d:", len(name), name, len(l.read[abs]))
+		h.Write(l.read[abs])
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12]
+}
+
+// decodeFile reads one YAML or JSON file into its raw form. ok is false when there is nothing to check further; the
+// raw form of a file with mistakes is still checked, so that all come at once.
+func decodeFile[T any](l *loader, path, kind string) (raw *T, ok bool) {
+	abs := l.resolveBase(path)
+	b, err := l.open(abs)
+	if err != nil {
+		l.errorf(mark{path, 1, 1}, "found no readable file, expected one: %v", err)
+		return nil, false
+	}
+	text, ok := l.text(path, b)
+	if !ok {
+		return nil, false
+	}
+	root := l.parse(path, text)
+	if root == nil || !l.rightKind(root, kind) {
+		return nil, false
+	}
+	raw = new(T)
+	(&decoder{&l.report}).keys(root, reflect.ValueOf(raw).Elem())
+	return raw, root.kind == mappingNode
+}
+
+// resolveBase turns a name that messages use into an absolute one.
+func (l *loader) resolveBase(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	if rel, err := filepath.Rel(l.base, path); err == nil {
+		return filepath.Join(l.dir, rel)
+	}
+	return path
+}
+
+// rightKind stops at a file of another kind or version, of which every key would be a mistake.
+func (l *loader) rightKind(root *node, kind string) bool {
+	if kind == "" || root.kind != mappingNode {
+		return true
+	}
+	ok := true
+	for _, want := range [][2]string{{"apiVersion", apiVersion("").values()[0]}, {"kind", kind}} {
+		for _, e := range root.entries {
+			if e.key == want[0] && e.value.kind != invalidNode && e.value.text != want[1] {
+				l.errorf(e.value.at, "found %s, expected %s", found(e.value), oneOf([]string{want[1]}, e.value.text))
+				ok = false
+			}
+		}
+	}
+	return ok
+}
+
+// glob returns the files that a pattern of the config matches, absolute, and the absolute pattern.
+func (l *loader) glob(pattern string) (files []string, absolute string, err error) {
+	absolute = pattern
+	if !filepath.IsAbs(pattern) {
+		absolute = filepath.Join(escapeGlob(l.dir), pattern)
+	}
+	matches, err := filepath.Glob(absolute)
+	if err != nil {
+		return nil, "", err
+	}
+	hidden := strings.HasPrefix(filepath.Base(pattern), ".")
+	for _, m := range matches {
+		// A mounted ConfigMap holds folders such as ..data beside its files.
+		if hidden || !strings.HasPrefix(filepath.Base(m), ".") {
+			files = append(files, m)
+		}
+	}
+	return files, absolute, nil
+}
+
+var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+func escapeGlob(dir string) string { return globEscaper.Replace(dir) }
+
+// display names an absolute file as the user would: below the folder that the user gave.
+func (l *loader) display(abs string) string {
+	rel, err := filepath.Rel(l.dir, abs)
+	if err != nil || !filepath.IsLocal(rel) && filepath.IsAbs(l.base) {
+		return abs
+	}
+	return filepath.Join(l.base, rel)
 }

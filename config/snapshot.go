@@ -22,7 +22,7 @@ const (
 // Snapshot is one valid configuration. It is never changed after Load returned it.
 type Snapshot struct {
 	Revision   string   // 12 hex digits of the SHA-256 over every file read; the policy revision
-	Files      []string // every file read, absolute, for watching; the config's first
+	Files      []string // for watching, absolute: every file read, the config's first, then the patterns of manifests
 	Mode       Mode
 	Listeners  []Listener
 	Admin      string // "host:port"; empty: no admin listener

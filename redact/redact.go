@@ -1,54 +1,128 @@
 package redact
 
-import (
-	"log/slog"
-	"net/http"
+import "strings"
+
+// The placeholders are of fixed length and say only which rule masked.
+const (
+	maskField      = "[REDACTED:field]"
+	maskCredential = placeholder
+	maskURL        = "[REDACTED:url]"
+	maskEncoded    = "[REDACTED:encoded]"
+	maskHeader     = "[REDACTED:header]"
 )
+
+var masks = [...]string{maskField, maskCredential, maskURL, maskEncoded, maskHeader}
+
+// placeholderLen returns the length of the placeholder that s begins with, or 0.
+func placeholderLen(s string) int {
+	for _, m := range masks {
+		if strings.HasPrefix(s, m) {
+			return len(m)
+		}
+	}
+	rest, ok := strings.CutPrefix(s, "[unparsed ")
+	if !ok {
+		return 0
+	}
+	rest = strings.TrimLeft(rest, "0123456789")
+	rest, ok = strings.CutPrefix(rest, " bytes")
+	if !ok {
+		return 0
+	}
+	if hash, ok := strings.CutPrefix(rest, " hmac="); ok && len(hash) >= hashLen {
+		rest = hash[hashLen:]
+		if strings.Trim(hash[:hashLen], "0123456789abcdef") != "" {
+			return 0
+		}
+	}
+	if !strings.HasPrefix(rest, "]") {
+		return 0
+	}
+	return len(s) - len(rest) + 1
+}
 
 // Scrubber masks the fields that a manifest names in payloads. The zero value and nil mask only what is secret by
 // its name or shape whatever the manifest says. It is immutable and safe for concurrent use.
-type Scrubber struct{}
+type Scrubber struct {
+	fields map[string]bool
+}
 
 // NewScrubber returns a Scrubber for the manifest's redactFields: key names, matched at any depth in normalised
 // spelling (lower case, without "_", "-", "." and spaces).
-func NewScrubber(fields []string) *Scrubber { panic("contract") }
+func NewScrubber(fields []string) *Scrubber {
+	s := &Scrubber{fields: make(map[string]bool, len(fields))}
+	for _, f := range fields {
+		if n := normalise(f); n != "" {
+			s.fields[n] = true
+		}
+	}
+	return s
+}
+
+// mask returns the placeholder for the value of a payload's key, or "" if its name is harmless.
+func (s *Scrubber) mask(name string) string {
+	if len(name) > maxName {
+		return ""
+	}
+	var buf [64]byte
+	n := appendNormal(buf[:0], name)
+	switch {
+	case s != nil && s.fields[string(n)]:
+		return maskField
+	case secretNames[string(n)]:
+		return maskCredential
+	}
+	return ""
+}
 
 // Result is what redaction made of one payload.
 type Result struct {
 	Text   string         // safe to print
 	Status string         // "none", "redacted" or "failed_closed"
-	Counts map[string]int // number of masks by class: "field", "credential", "url", …
+	Counts map[string]int // number of masks by class: "field", "credential", "url", "encoded"
 }
 
-// Body returns the safe form of a payload of this media type. complete is false when b is only the beginning.
-// JSON is masked by field; any other type and JSON that does not parse become "[unparsed N bytes hmac=…]".
-func (s *Scrubber) Body(contentType string, b []byte, complete bool) Result { panic("contract") }
+// The values of Result.Status.
+const (
+	StatusNone         = "none"
+	StatusRedacted     = "redacted"
+	StatusFailedClosed = "failed_closed"
+)
 
-// Shape returns the key paths of a JSON payload with type and length bucket, sorted, at most 64 of them, for example
-// "order.id: string(1-16)". A key that is not in known (normalised as for NewScrubber) is written "*", since keys can
-// be data. Nil when b is not JSON.
-func Shape(b []byte, known []string) []string { panic("contract") }
+// pass is one redaction under way.
+type pass struct {
+	s      *Scrubber // nil in free text that is no payload
+	body   bool      // a payload, where masking too much is better than too little
+	counts map[string]int
+	failed bool
+}
 
-// URL returns u without user info, and with every query value and fragment masked; names are kept. What does not
-// parse becomes "[unparsed N bytes]".
-func URL(u string) string { panic("contract") }
+// count notes a mask and returns its placeholder.
+func (p *pass) count(mask string) string {
+	class := strings.TrimSuffix(strings.TrimPrefix(mask, "[REDACTED:"), "]")
+	if p.counts == nil {
+		p.counts = map[string]int{}
+	}
+	p.counts[class]++
+	return mask
+}
 
-// Headers returns h as sorted "name: value" attributes with the values of all but an allowlist of harmless names
-// masked. Authorization keeps its scheme, cookies their names.
-func Headers(h http.Header) slog.Value { panic("contract") }
+// fail notes that b cannot be read and returns what stands for it.
+func (p *pass) fail(b []byte) string {
+	p.failed = true
+	if n := placeholderLen(string(b)); n == len(b) && n > 0 {
+		return string(b)
+	}
+	return unparsed(b)
+}
 
-// Text masks what is secret by shape in free text: URLs' user info, query and fragment, bearer and basic credentials,
-// JWTs, PEM blocks. It also neutralises control characters.
-func Text(s string) string { panic("contract") }
-
-// Error returns a safe description of err: its class and, for a transport error, the host; never the text that
-// net/http, net/url or x/oauth2 made, since they quote URLs, headers and bodies.
-func Error(err error) string { panic("contract") }
-
-// Hash returns a short keyed hash of s (HMAC-SHA256 under a key drawn at process start, 12 hex digits) that lets two
-// lines of one process be matched without showing the value.
-func Hash(s string) string { panic("contract") }
-
-// Handler wraps h so that every message and attribute passes through this package first: strings through Text,
-// errors through Error, http.Header through Headers, attributes whose key names a secret masked.
-func Handler(h slog.Handler) slog.Handler { panic("contract") }
+func (p *pass) result(text string) Result {
+	r := Result{Text: text, Status: StatusNone, Counts: p.counts}
+	switch {
+	case p.failed:
+		r.Status = StatusFailedClosed
+	case len(p.counts) > 0:
+		r.Status = StatusRedacted
+	}
+	return r
+}

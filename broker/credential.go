@@ -1,0 +1,173 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/textproto"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/redact"
+)
+
+// Ref describes a credential without its value: what a record may say of it.
+type Ref struct {
+	Binding, Kind, Audience string
+	Scopes                  []string  // sorted; shared, not to be changed
+	Expires                 time.Time // zero: unknown
+	Cached                  bool
+}
+
+// Credential can be put on a request. It is immutable.
+type Credential struct {
+	ref    Ref
+	header string        // in canonical spelling
+	value  redact.Secret // without the prefix, which is what an upstream would echo
+	line   redact.Secret // the header's value: prefix and value
+	key    *Key          // where it may be cached; nil for a kind that is not
+}
+
+func newCredential(ref Ref, header, prefix, value string) *Credential {
+	return &Credential{
+		ref:    ref,
+		header: textproto.CanonicalMIMEHeaderKey(header),
+		value:  redact.New(value),
+		line:   redact.New(prefix + value),
+	}
+}
+
+// keyed returns a copy that knows its place in the cache.
+func (c *Credential) keyed(k *Key, cached bool) *Credential {
+	d := *c
+	d.key, d.ref.Cached = k, cached
+	return &d
+}
+
+// Ref returns the description.
+func (c *Credential) Ref() Ref { return c.ref }
+
+// Apply removes every copy of the credential's header from the request, in any spelling that servers fold together
+// (case, underscore for hyphen), and sets it. The request must be the outgoing one.
+func (c *Credential) Apply(out *http.Request) {
+	removeFolded(out.Header, c.header)
+	removeFolded(out.Trailer, c.header)
+	if out.Header == nil {
+		out.Header = make(http.Header, 1)
+	}
+	out.Header[c.header] = []string{c.line.Reveal()}
+}
+
+func removeFolded(h http.Header, name string) {
+	for k := range h {
+		if foldsTo(k, name) {
+			delete(h, k)
+		}
+	}
+}
+
+// foldsTo reports whether a and b become one name in servers that hand headers on as variables (RFC 3875, section 4.1.18).
+func foldsTo(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if fold(a[i]) != fold(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func fold(c byte) byte {
+	switch {
+	case c == '_':
+		return '-'
+	case 'A' <= c && c <= 'Z':
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+const echoed = "[REDACTED:credential]"
+
+// ScrubHeader replaces the credential's exact value wherever it stands in the header values of a response, and returns
+// how often it did.
+func (c *Credential) ScrubHeader(h http.Header) int {
+	secret, n := c.value.Reveal(), 0
+	if secret == "" {
+		return 0
+	}
+	for _, values := range h {
+		for i, v := range values {
+			if m := strings.Count(v, secret); m > 0 {
+				values[i] = strings.ReplaceAll(v, secret, echoed)
+				n += m
+			}
+		}
+	}
+	return n
+}
+
+// Format writes the description for every verb and flag.
+func (c *Credential) Format(f fmt.State, _ rune) {
+	if c == nil {
+		_, _ = fmt.Fprint(f, "<nil>")
+		return
+	}
+	_, _ = fmt.Fprintf(f, "credential of binding %q (%s)", c.ref.Binding, c.ref.Kind)
+}
+
+// LogValue returns the description.
+func (c *Credential) LogValue() slog.Value {
+	if c == nil {
+		return slog.Value{}
+	}
+	return slog.GroupValue(slog.String("binding", c.ref.Binding), slog.String("kind", c.ref.Kind))
+}
+
+// checkHeaderName refuses names that frame a message, end at the next hop (RFC 9110, section 7.6.1) or belong to this
+// proxy: a credential there would be lost, or would change what is sent.
+func checkHeaderName(name string) error {
+	if name == "" {
+		return errors.New("an empty header name")
+	}
+	for _, c := range []byte(name) {
+		if !isTokenChar(c) {
+			return fmt.Errorf("header %q is not a header name", name)
+		}
+	}
+	folded := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	switch folded {
+	case "connection", "content-length", "expect", "host", "http2-settings", "keep-alive", "te", "trailer",
+		"transfer-encoding", "upgrade", "content-type", "content-encoding":
+		return fmt.Errorf("header %q cannot carry a credential", name)
+	}
+	if strings.HasPrefix(folded, "proxy-") || strings.HasPrefix(folded, "toolgate-") {
+		return fmt.Errorf("header %q cannot carry a credential", name)
+	}
+	return nil
+}
+
+// isTokenChar is tchar of RFC 9110, section 5.6.2.
+func isTokenChar(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+}
+
+// maxValue bounds what goes into a header; most servers refuse far less.
+const maxValue = 32 << 10
+
+// isToken reports whether s can be sent as a bearer token: visible ASCII, no space. Wider than token68 (RFC 9110, section
+// 11.2), since issuers use other signs too, but nothing that could end a header.
+func isToken(s string) bool {
+	if s == "" || len(s) > maxValue {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,171 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxInFlight  = 16      // requests to one endpoint at a time
+	maxAnswer    = 1 << 20 // bytes of a body
+	maxHeader    = 64 << 10
+	maxBundle    = 1 << 20          // bytes of a file of roots
+	maxRetryHint = 30 * time.Second // of a Retry-After
+)
+
+// endpoints keeps one endpoint for each token URL and set of roots, so that bindings share its limits.
+type endpoints map[[2]string]*endpoint
+
+// endpoint is a token endpoint with a client of its own: no proxy variables, no redirects (a 307 would send the secrets
+// of the form to wherever it points), no cookies.
+type endpoint struct {
+	url    string
+	client *http.Client
+	slots  chan struct{}
+	now    func() time.Time
+}
+
+func (eps endpoints) get(tokenURL, caFile string, now func() time.Time) (*endpoint, error) {
+	at := [2]string{tokenURL, caFile}
+	if ep := eps[at]; ep != nil {
+		return ep, nil
+	}
+	roots, err := readRoots(caFile)
+	if err != nil {
+		return nil, fileProblem("caFile", caFile, err)
+	}
+	ep := &endpoint{
+		url:   tokenURL,
+		slots: make(chan struct{}, maxInFlight),
+		now:   now,
+		client: &http.Client{
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				Proxy:                  nil,
+				DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+				TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+				TLSHandshakeTimeout:    10 * time.Second,
+				ForceAttemptHTTP2:      true,
+				DisableCompression:     true, // a small body must not unfold into a large one
+				MaxConnsPerHost:        maxInFlight,
+				MaxIdleConnsPerHost:    maxInFlight,
+				IdleConnTimeout:        time.Minute,
+				MaxResponseHeaderBytes: maxHeader,
+			},
+		},
+	}
+	eps[at] = ep
+	return ep, nil
+}
+
+// readRoots returns nil, the system's roots, for an empty path.
+func readRoots(path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	b, _, err := readFile(path, maxBundle)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, errors.New("holds no PEM certificate")
+	}
+	return pool, nil
+}
+
+// acquire waits for one of the endpoint's slots, and returns why it has none when ctx ended first.
+func (ep *endpoint) acquire(ctx context.Context) Reason {
+	select {
+	case ep.slots <- struct{}{}:
+		return ""
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return Cancelled
+	}
+	return Overloaded
+}
+
+func (ep *endpoint) release() { <-ep.slots }
+
+// reply is what came back, whole.
+type reply struct {
+	status     int
+	body       []byte
+	retryAfter time.Duration // 0: not said
+}
+
+// post sends the form once. Transport errors stay here: their texts quote the URL.
+func (ep *endpoint) post(ctx context.Context, form url.Values, h http.Header) (reply, Reason) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ep.url, strings.NewReader(form.Encode()))
+	if err != nil {
+		return reply{}, Internal
+	}
+	req.Header = h
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "toolgate")
+	resp, err := ep.client.Do(req)
+	if err != nil {
+		return reply{}, transportReason(ctx, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return reply{}, transportReason(ctx, err)
+	case len(body) > maxAnswer:
+		return reply{}, BadAnswer
+	}
+	return reply{resp.StatusCode, body, retryAfter(resp.Header.Get("Retry-After"), ep.now())}, ""
+}
+
+func transportReason(ctx context.Context, err error) Reason {
+	var (
+		timeout   net.Error
+		verify    *tls.CertificateVerificationError
+		record    tls.RecordHeaderError
+		alert     *net.OpError
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		invalid   x509.CertificateInvalidError
+	)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return Cancelled
+	case ctx.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
+		return Timeout
+	case errors.As(err, &verify), errors.As(err, &record), errors.As(err, &authority), errors.As(err, &hostname),
+		errors.As(err, &invalid), errors.Is(err, http.ErrSchemeMismatch),
+		// crypto/tls gives an alert in a type of its own only to QUIC.
+		errors.As(err, &alert) && (alert.Op == "remote error" || alert.Op == "local error"):
+		return TLS
+	}
+	return Unreachable
+}
+
+// retryAfter reads RFC 9110, section 10.2.3: seconds or a date. What cannot be read is as if it were not there.
+func retryAfter(v string, now time.Time) time.Duration {
+	v = strings.TrimSpace(v)
+	if v == "" {
+		return 0
+	}
+	if n, err := strconv.ParseUint(v, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(n, uint64(maxRetryHint/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(v)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), maxRetryHint)
+}

@@ -1,0 +1,127 @@
+package broker
+
+import (
+	"fmt"
+	"time"
+)
+
+// Reason is why a credential could not be had; a closed set, safe to log and to count.
+type Reason string
+
+// What the token endpoint said (RFC 6749, section 5.2; RFC 8693, section 2.2.2; RFC 8707, section 2).
+const (
+	InvalidRequest       Reason = "invalid_request"
+	InvalidClient        Reason = "invalid_client"
+	InvalidGrant         Reason = "invalid_grant"
+	UnauthorizedClient   Reason = "unauthorized_client"
+	UnsupportedGrantType Reason = "unsupported_grant_type"
+	InvalidScope         Reason = "invalid_scope"
+	InvalidTarget        Reason = "invalid_target"
+	Refused              Reason = "refused"      // any other 4xx
+	ServerError          Reason = "server_error" // 5xx
+	RateLimited          Reason = "rate_limited" // 429
+)
+
+// Why the token endpoint could not be asked.
+const (
+	Timeout     Reason = "timeout"
+	Unreachable Reason = "unreachable"
+	TLS         Reason = "tls"        // its certificate or its TLS is not acceptable
+	Overloaded  Reason = "overloaded" // too many requests of ours are waiting for it
+	Cancelled   Reason = "cancelled"  // ended from outside, for example by Broker.Drop
+)
+
+// What was wrong with its answer.
+const (
+	BadAnswer     Reason = "bad_answer"     // not the JSON of RFC 8693, section 2.2.1, or a value that cannot be a token
+	BadTokenType  Reason = "bad_token_type" // a token_type or issued_token_type that cannot be used as a bearer token
+	WiderScope    Reason = "wider_scope"    // more than was asked
+	NarrowerScope Reason = "narrower_scope" // less than was asked
+	WrongAudience Reason = "wrong_audience" // a JWT for somebody else's audience
+	WrongSubject  Reason = "wrong_subject"  // a JWT for another subject than the caller
+	WrongActor    Reason = "wrong_actor"    // a JWT whose act names nobody
+	Expired       Reason = "expired"        // over before it could be used
+	BadExpiry     Reason = "bad_expires_in" // an expires_in that is no number
+)
+
+// What was wrong before anything was asked.
+const (
+	NoIdentity       Reason = "no_identity"       // the subject or the tool is empty
+	NoSubjectToken   Reason = "no_subject_token"  // an exchange needs the caller's token
+	SubjectExpired   Reason = "subject_expired"   // the caller's token is over
+	ActorNotAllowed  Reason = "actor_not_allowed" // the caller's token names another may_act (RFC 8693, section 4.4)
+	NotBound         Reason = "not_bound"         // the binding is not of this broker, or not for this tool
+	SecretUnreadable Reason = "secret_unreadable" // a secret, key or token file
+	Internal         Reason = "internal"
+)
+
+// phase says where a reason arises, for the text of errors, and whether a later try can help.
+type phase struct {
+	text      string
+	temporary bool
+}
+
+const (
+	exchanging = "token exchange failed: "
+	preparing  = "no credential: "
+)
+
+var phases = map[Reason]phase{
+	InvalidRequest: {exchanging, false}, InvalidClient: {exchanging, false}, InvalidGrant: {exchanging, false},
+	UnauthorizedClient: {exchanging, false}, UnsupportedGrantType: {exchanging, false},
+	InvalidScope: {exchanging, false}, InvalidTarget: {exchanging, false}, Refused: {exchanging, false},
+	ServerError: {exchanging, true}, RateLimited: {exchanging, true},
+
+	Timeout: {exchanging, true}, Unreachable: {exchanging, true}, TLS: {exchanging, true},
+	Overloaded: {exchanging, true}, Cancelled: {exchanging, true},
+
+	BadAnswer: {exchanging, false}, BadTokenType: {exchanging, false}, WiderScope: {exchanging, false},
+	NarrowerScope: {exchanging, false}, WrongAudience: {exchanging, false}, WrongSubject: {exchanging, false},
+	WrongActor: {exchanging, false}, Expired: {exchanging, false}, BadExpiry: {exchanging, false},
+
+	NoIdentity: {preparing, false}, NoSubjectToken: {preparing, false}, SubjectExpired: {preparing, false},
+	ActorNotAllowed: {preparing, false}, NotBound: {preparing, false}, SecretUnreadable: {preparing, true},
+	Internal: {preparing, false},
+}
+
+// Error says which binding failed and why, and never what the secret or the endpoint's answer was.
+type Error struct {
+	Binding    string
+	Reason     Reason
+	Temporary  bool          // true: credential_unavailable, false: credential_denied
+	RetryAfter time.Duration // when Temporary, as far as known
+}
+
+// Error names the binding and the reason, for example `binding "orders": token exchange failed: invalid_scope`.
+func (e *Error) Error() string {
+	text := phases[e.Reason].text
+	if text == "" {
+		text = preparing
+	}
+	return fmt.Sprintf("binding %q: %s%s", e.Binding, text, e.Reason)
+}
+
+func newError(binding string, r Reason) *Error {
+	return &Error{Binding: binding, Reason: r, Temporary: phases[r].temporary}
+}
+
+// Negative caching is long enough to keep a looping agent from the endpoint and short enough for a person who has
+// just repaired something.
+const (
+	negativeMin    = 5 * time.Second
+	negativeDenied = 10 * time.Second
+	negativeMax    = 30 * time.Second
+)
+
+// negativeFor returns how long e may be answered from memory; 0 for what is decided here, costs nothing to try again
+// and says nothing about the endpoint.
+func (e *Error) negativeFor() time.Duration {
+	switch {
+	case e.Reason == Cancelled || e.Reason == Overloaded || e.Reason == Internal || phases[e.Reason].text == preparing:
+		return 0
+	case e.Temporary:
+		return min(max(e.RetryAfter, negativeMin), negativeMax)
+	default:
+		return negativeDenied
+	}
+}

@@ -1,0 +1,141 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// maxFlights bounds the goroutines that callers who come and go can leave behind.
+const maxFlights = 1024
+
+// flight is one request to an issuer that any number of callers wait for.
+type flight struct {
+	done    chan struct{}
+	cancel  context.CancelFunc
+	dropped bool // guarded by Broker.mu until done is closed
+	cred    *Credential
+	err     *Error
+}
+
+// fetch waits for the flight of key and starts it when there is none. A flight that Drop ended says nothing about this
+// caller, who may be one that no revocation covers, so it is tried once more.
+func (b *Broker) fetch(ctx context.Context, bo *bound, key Key, s Subject) (*Credential, error) {
+	for range 2 {
+		f, e, err := b.join(bo, key, s)
+		if err != nil {
+			return nil, err
+		}
+		if f == nil {
+			return b.fromCache(bo, e, b.now())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-f.done:
+		}
+		switch err := ctx.Err(); {
+		case err != nil:
+			return nil, err
+		case f.dropped:
+			continue
+		case f.err != nil:
+			err := *f.err
+			return nil, &err
+		default:
+			return f.cred, nil
+		}
+	}
+	return nil, newError(bo.Name, Cancelled)
+}
+
+// join returns the flight of key, or the entry that a flight has left since the caller looked.
+func (b *Broker) join(bo *bound, key Key, s Subject) (*flight, entry, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if f := b.flights[key]; f != nil {
+		return f, entry{}, nil
+	}
+	if e, ok := b.cache.get(key, b.now()); ok {
+		return nil, e, nil
+	}
+	if len(b.flights) >= maxFlights {
+		return nil, entry{}, newError(bo.Name, Overloaded)
+	}
+	// Detached from the caller: whoever came first may leave without taking the answer from the rest.
+	ctx, cancel := context.WithTimeout(context.Background(), bo.deadline)
+	f := &flight{done: make(chan struct{}), cancel: cancel}
+	b.flights[key] = f
+	s.RequiredScopes = slices.Clone(s.RequiredScopes)
+	go b.fly(ctx, f, bo, key, s)
+	return f, entry{}, nil
+}
+
+func (b *Broker) fly(ctx context.Context, f *flight, bo *bound, key Key, s Subject) {
+	defer f.cancel()
+	start := b.now()
+	cred, err := issue(ctx, bo, s)
+	now := b.now()
+	if err == nil && (over(cred.ref.Expires, now) || over(s.Expiry, now)) {
+		cred, err = nil, newError(bo.Name, Expired)
+	}
+	var e entry
+	if err != nil {
+		ttl, own := err.negativeFor(), *err // the issuer may keep its error
+		if own.Temporary {
+			own.RetryAfter = ttl
+		}
+		err = &own
+		e.err, e.until = err, now.Add(ttl)
+	} else {
+		cred = cred.keyed(&key, false)
+		e.cred = cred.keyed(&key, true)
+		e.until = cacheUntil(start, cred.ref.Expires, s.Expiry, bo.maxTTL)
+	}
+	f.cred, f.err = cred, err
+	b.observe(Event{Binding: bo.Name, Name: "exchange", Result: result(err), Duration: now.Sub(start)})
+	if b.land(f, key, e, now) {
+		b.event(bo, "evict")
+	}
+}
+
+// land stores what the flight brought, unless it was dropped on the way, and wakes its waiters. It reports an eviction.
+func (b *Broker) land(f *flight, key Key, e entry, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer close(f.done)
+	if f.dropped {
+		return false
+	}
+	delete(b.flights, key)
+	return now.Before(e.until) && b.cache.put(key, e)
+}
+
+// issue calls the issuer and turns anything but its contract into an Error. A panic would otherwise end the process
+// from a goroutine that no server guards, and its value could quote a secret.
+func issue(ctx context.Context, bo *bound, s Subject) (c *Credential, e *Error) {
+	defer func() {
+		if recover() != nil {
+			c, e = nil, newError(bo.Name, Internal)
+		}
+	}()
+	c, err := bo.issuer.Issue(ctx, s)
+	switch {
+	case err == nil && c != nil:
+		return c, nil
+	case errors.As(err, &e):
+		return nil, e
+	default:
+		return nil, newError(bo.Name, Internal)
+	}
+}
+
+func over(end, now time.Time) bool { return !end.IsZero() && !now.Before(end) }
+
+func result(e *Error) string {
+	if e == nil {
+		return "ok"
+	}
+	return string(e.Reason)
+}

@@ -1,0 +1,172 @@
+package config
+
+import (
+	"net"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/toolgate/toolgate/broker"
+	"github.com/toolgate/toolgate/egress"
+)
+
+// bindings checks which credential goes where.
+func (c *sidecar) bindings() []broker.Binding {
+	var out []broker.Binding
+	names := map[string]mark{}
+	taken := map[[2]string]mark{} // by tool and target
+	for _, f := range c.raw.Broker.V.Bindings.V {
+		raw := &f.V
+		if raw.Name.at.line == 0 {
+			continue // not a mapping
+		}
+		if first, twice := names[string(raw.Name.V)]; twice && raw.Name.ok {
+			c.errorf(raw.Name.at, "found binding %s a second time, expected unique names; the first is at %d:%d",
+				quote(string(raw.Name.V)), first.line, first.col)
+		} else if raw.Name.ok {
+			names[string(raw.Name.V)] = raw.Name.at
+		}
+		before := len(c.mistakes)
+		b := broker.Binding{Name: string(raw.Name.V), Tools: plain(raw.Tools.V), Targets: c.targets(raw, taken)}
+		switch {
+		case raw.TokenExchange.present && raw.Static.present:
+			c.errorf(raw.Static.at, "found static beside tokenExchange, expected one of the two")
+		case raw.TokenExchange.present:
+			b.TokenExchange = c.tokenExchange(raw.TokenExchange)
+		case raw.Static.present:
+			b.Static = c.static(&raw.Static.V)
+		default:
+			c.errorf(f.at, "found a binding without a credential, expected tokenExchange or static")
+		}
+		if f.ok && len(c.mistakes) == before {
+			if _, err := broker.New([]broker.Binding{b}, broker.Options{}); err != nil {
+				c.errorf(f.at, "found a binding that cannot be used, expected another: %v", err)
+			}
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// targets returns the canonical targets of a binding, each of which every tool of it must be allowed to reach and no
+// other binding may serve for the same tool.
+func (c *sidecar) targets(raw *rawBinding, taken map[[2]string]mark) []string {
+	var tools []*manifest
+	for _, t := range raw.Tools.V {
+		if m := c.tool(t); m != nil {
+			tools = append(tools, m)
+		}
+	}
+	var out []string
+	for _, f := range raw.Targets.V {
+		if !f.ok {
+			continue
+		}
+		host, port, err := egress.ParseAuthority(f.V, 443)
+		if err != nil {
+			c.errorf(f.at, "found target %s, expected an exact host with optional port such as api.example.com:443: %v", quote(f.V), err)
+			continue
+		}
+		target := net.JoinHostPort(host, strconv.Itoa(int(port)))
+		out = append(out, target)
+		for _, m := range tools {
+			pair := [2]string{m.tool.Name, target}
+			if first, twice := taken[pair]; twice {
+				c.errorf(f.at, "found target %s for tool %s a second time, expected one binding for it; the first is at %d:%d",
+					target, quote(m.tool.Name), first.line, first.col)
+			} else {
+				taken[pair] = f.at
+			}
+			if m.sound && !decideTunnel(m.tool, host, port) {
+				c.errorf(f.at, "found target %s, which the manifest of %s does not allow, expected one that egress.allowedDomains covers",
+					target, quote(m.tool.Name))
+			}
+		}
+	}
+	return out
+}
+
+func (c *sidecar) tokenExchange(f field[rawTokenExchange]) *broker.TokenExchange {
+	raw := &f.V
+	if raw.TokenURL.at.line == 0 {
+		return nil // not a mapping
+	}
+	c.endpoint(raw.TokenURL, true)
+	if !raw.Audience.present && !raw.Resource.present {
+		c.errorf(f.at, "found neither audience nor resource, expected at least one: a token is for one upstream")
+	}
+	if u, err := url.Parse(raw.Resource.V); raw.Resource.ok && (err != nil || !u.IsAbs() || strings.Contains(raw.Resource.V, "#")) {
+		c.errorf(raw.Resource.at, "found string %s, expected an absolute URI without fragment", quote(raw.Resource.V))
+	}
+	ca, _ := c.roots(raw.CAFile)
+	actor := c.secretFile(raw.ActorTokenFile)
+	if actor == "" {
+		actor = c.resolve(c.raw.Identity.V.WorkloadTokenFile.V)
+	}
+	for _, t := range []field[string]{raw.SubjectTokenType, raw.ActorTokenType} {
+		if u, err := url.Parse(t.V); t.V != "" && (err != nil || !u.IsAbs()) {
+			c.errorf(t.at, "found string %s, expected a URN such as urn:ietf:params:oauth:token-type:jwt", quote(t.V))
+		}
+	}
+	return &broker.TokenExchange{
+		TokenURL: raw.TokenURL.V, Audience: raw.Audience.V, Resource: raw.Resource.V, Scopes: plain(raw.Scopes.V),
+		ClientAuth: c.clientAuth(raw.ClientAuth), ActorTokenFile: actor, SubjectTokenType: raw.SubjectTokenType.V,
+		ActorTokenType: raw.ActorTokenType.V, CAFile: ca, MaxTTL: raw.MaxTTL.V, Timeout: raw.Timeout.V,
+	}
+}
+
+// clientAuth checks that a method has what it needs and nothing that it would ignore.
+func (c *sidecar) clientAuth(f field[rawClientAuth]) broker.ClientAuth {
+	raw := &f.V
+	out := broker.ClientAuth{
+		Method: string(raw.Method.V), ClientID: raw.ClientID.V, SecretFile: c.secretFile(raw.SecretFile),
+		KeyFile: c.secretFile(raw.KeyFile), KeyID: raw.KeyID.V, Audience: raw.Audience.V,
+	}
+	if !raw.Method.ok {
+		return out
+	}
+	if raw.KeyFile.ok && readableFile(out.KeyFile) == nil {
+		if _, err := c.open(out.KeyFile); err != nil {
+			c.errorf(raw.KeyFile.at, "found %s, expected a readable file: %v", quote(raw.KeyFile.V), err)
+		}
+	}
+	secret := raw.Method.V == "client_secret_basic" || raw.Method.V == "client_secret_post"
+	key := raw.Method.V == "private_key_jwt"
+	for _, k := range []struct {
+		name         string
+		f            field[string]
+		needed, used bool
+	}{
+		{"clientID", raw.ClientID, secret || key, true},
+		{"secretFile", raw.SecretFile, secret, secret},
+		{"keyFile", raw.KeyFile, key, key},
+		{"keyID", raw.KeyID, false, key},
+		{"audience", raw.Audience, false, key},
+	} {
+		if k.needed && !k.f.present {
+			c.errorf(f.at, "found no %s, expected it: method %s needs it", k.name, raw.Method.V)
+		}
+		if !k.used && k.f.present {
+			c.errorf(k.f.at, "found %s, expected none: method %s does not use it", k.name, raw.Method.V)
+		}
+	}
+	return out
+}
+
+func (c *sidecar) static(raw *rawStatic) *broker.Static {
+	if raw.Header.ok && reservedHeaders[textproto.CanonicalMIMEHeaderKey(string(raw.Header.V))] {
+		c.errorf(raw.Header.at, "found header %s, expected one that is a request's own and not the connection's", quote(string(raw.Header.V)))
+	}
+	if strings.ContainsFunc(raw.Prefix.V, func(r rune) bool { return r < ' ' || r > '~' }) {
+		c.errorf(raw.Prefix.at, "found prefix %s, expected printable ASCII", quote(raw.Prefix.V))
+	}
+	return &broker.Static{File: c.secretFile(raw.File), Header: string(raw.Header.V), Prefix: raw.Prefix.V}
+}
+
+// reservedHeaders frame the message or speak to the proxy; a credential in them would break the one or reach nobody.
+var reservedHeaders = map[string]bool{
+	"Connection": true, "Content-Length": true, "Content-Type": true, "Expect": true, "Host": true, "Keep-Alive": true,
+	"Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true, "Te": true,
+	"Toolgate-Authorization": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+}

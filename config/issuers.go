@@ -1,0 +1,119 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+
+	"github.com/toolgate/toolgate/identity"
+)
+
+// identity checks whom the sidecar believes.
+func (c *sidecar) identity() Identity {
+	raw := &c.raw.Identity.V
+	out := Identity{Required: raw.Required.V, WorkloadTokenFile: c.secretFile(raw.WorkloadTokenFile)}
+	urls := map[string]mark{}
+	for _, f := range raw.Issuers.V {
+		if f.V.Issuer.at.line == 0 {
+			continue // not a mapping
+		}
+		u := f.V.Issuer
+		if first, twice := urls[u.V]; twice && u.ok {
+			c.errorf(u.at, "found issuer %s a second time, expected it once; the first is at %d:%d", quote(u.V), first.line, first.col)
+		} else if u.ok {
+			urls[u.V] = u.at
+		}
+		before := len(c.mistakes)
+		is := c.issuer(&f.V)
+		if f.ok && len(c.mistakes) == before {
+			if _, err := identity.New([]identity.Issuer{is}); err != nil {
+				c.errorf(f.at, "found an issuer that cannot be used, expected another: %v", err)
+			}
+		}
+		out.Issuers = append(out.Issuers, is)
+	}
+	switch {
+	case raw.Required.ok && !raw.Required.V:
+		c.warnf(raw.Required.at, "identity.required is false: calls without a verified caller are let in")
+	case raw.Required.V && len(raw.Issuers.V) == 0 && (raw.Issuers.ok || !raw.Issuers.present):
+		c.errorf(raw.Issuers.at, "found no issuer, expected at least one in identity.issuers, or identity.required: false")
+	}
+	return out
+}
+
+func (c *sidecar) issuer(raw *rawIssuer) identity.Issuer {
+	c.endpoint(raw.Issuer, false)
+	c.endpoint(raw.JWKSURL, true)
+	is := identity.Issuer{
+		URL: raw.Issuer.V, JWKSURL: raw.JWKSURL.V, Audiences: plain(raw.Audiences.V), Algorithms: plain(raw.Algorithms.V),
+		Types: plain(raw.Types.V), AuthorizedParties: plain(raw.AuthorizedParties.V), Leeway: raw.Leeway.V,
+		MaxLifetime: raw.MaxLifetime.V, Claims: claims(&raw.Claims.V),
+	}
+	if _, pool := c.roots(raw.CAFile); pool != nil {
+		is.Client = keyClient(pool)
+	}
+	return is
+}
+
+// endpoint checks a URL to which secrets or trust are given: https, or http on a literal loopback address, where no
+// name resolution and no network can redirect it.
+func (c *sidecar) endpoint(f field[string], query bool) {
+	if !f.ok || f.V == "" {
+		return
+	}
+	u, err := url.Parse(f.V)
+	if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" {
+		c.errorf(f.at, "found string %s, expected a URL such as https://idp.example.com", quote(f.V))
+		return
+	}
+	addr, _ := netip.ParseAddr(u.Hostname())
+	switch {
+	case u.User != nil:
+		c.errorf(f.at, "found a URL with user info, expected one without")
+	case u.Scheme == "http" && !addr.IsLoopback():
+		c.errorf(f.at, "found URL %s, expected https (http is for loopback addresses such as 127.0.0.1)", quote(f.V))
+	case u.Fragment != "" || u.RawFragment != "" || !query && (u.RawQuery != "" || u.ForceQuery):
+		c.errorf(f.at, "found URL %s, expected one without query and fragment", quote(f.V))
+	}
+}
+
+// roots reads a PEM bundle of certificates.
+func (c *sidecar) roots(f field[string]) (abs string, pool *x509.CertPool) {
+	if !f.ok || f.V == "" {
+		return "", nil
+	}
+	abs = c.resolve(f.V)
+	b, err := c.open(abs)
+	if err != nil {
+		c.errorf(f.at, "found %s, expected a readable file: %v", quote(f.V), err)
+		return abs, nil
+	}
+	pool = x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		c.errorf(f.at, "found %s without a certificate in it, expected a PEM file of certificates", quote(f.V))
+		return abs, nil
+	}
+	return abs, pool
+}
+
+// keyClient fetches an issuer's keys under roots of its own: no proxy, no redirect, no wait without end.
+func keyClient(pool *x509.CertPool) *http.Client {
+	return &http.Client{
+		Timeout:       clientTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy:                  nil,
+			DialContext:            (&net.Dialer{Timeout: clientTimeout}).DialContext,
+			TLSClientConfig:        &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:    clientTimeout,
+			ResponseHeaderTimeout:  clientTimeout,
+			IdleConnTimeout:        clientTimeout,
+			MaxIdleConnsPerHost:    1,
+			MaxResponseHeaderBytes: 64 << 10,
+			ForceAttemptHTTP2:      true,
+		},
+	}
+}

@@ -1,0 +1,77 @@
+package config
+
+import "net/netip"
+
+// listeners checks names, addresses and tools of the proxy ports, and the admin port's address beside them.
+func (c *sidecar) listeners() []Listener {
+	var out []Listener
+	names := map[string]mark{}
+	bound := &addresses{}
+	for _, f := range c.raw.Listeners.V {
+		raw := &f.V
+		if !f.present || raw.Name.at.line == 0 {
+			continue // not a mapping
+		}
+		if first, twice := names[string(raw.Name.V)]; twice && raw.Name.ok {
+			c.errorf(raw.Name.at, "found listener %s a second time, expected unique names; the first is at %d:%d",
+				quote(string(raw.Name.V)), first.line, first.col)
+		} else if raw.Name.ok {
+			names[string(raw.Name.V)] = raw.Name.at
+		}
+		if raw.Kind.V == "transparent" {
+			c.errorf(raw.Kind.at, "found a transparent listener, expected explicit: not available in this version")
+		}
+		if ap, ok := c.listenAddress(bound, raw.Address); ok && !ap.Addr().IsLoopback() {
+			c.warnf(raw.Address.at, "the address %s is not a loopback address, tools of other pods could reach this listener", raw.Address.V)
+		}
+		out = append(out, Listener{
+			Name: string(raw.Name.V), Kind: string(raw.Kind.V), Address: raw.Address.V, Tool: string(raw.Tool.V),
+			Tools: plain(raw.Tools.V), TokenFile: c.secretFile(raw.TokenFile),
+		})
+		c.listenerTools(f.at, raw)
+	}
+	if f := c.raw.Admin; f.present {
+		c.listenAddress(bound, f.V.Address)
+	}
+	return out
+}
+
+func (c *sidecar) listenerTools(at mark, raw *rawListener) {
+	switch {
+	case raw.Tool.present && raw.Tools.present:
+		c.errorf(raw.Tools.at, "found tools beside tool, expected one of the two")
+	case !raw.Tool.present && !raw.Tools.present:
+		c.errorf(at, "found a listener without a tool, expected tool or tools")
+	}
+	c.tool(raw.Tool)
+	for _, t := range raw.Tools.V {
+		c.tool(t)
+	}
+}
+
+// addresses are those that this config listens on, to find two that collide.
+type addresses struct {
+	at   []mark
+	have []netip.AddrPort
+}
+
+// listenAddress checks "IP:port". A name is refused: which addresses it means is decided elsewhere, and may change.
+func (c *sidecar) listenAddress(bound *addresses, f field[string]) (netip.AddrPort, bool) {
+	if !f.ok {
+		return netip.AddrPort{}, false
+	}
+	ap, err := netip.ParseAddrPort(f.V)
+	if err != nil || ap.Addr().Zone() != "" || ap.Addr().Is4In6() {
+		c.errorf(f.at, "found string %s, expected an IP address and a port such as 127.0.0.1:15001", quote(f.V))
+		return netip.AddrPort{}, false
+	}
+	for i, other := range bound.have {
+		same := other.Addr() == ap.Addr() || other.Addr().IsUnspecified() || ap.Addr().IsUnspecified()
+		if same && other.Port() == ap.Port() && ap.Port() != 0 {
+			c.errorf(f.at, "found address %s, expected a free one: %s is taken at %d:%d", f.V, other, bound.at[i].line, bound.at[i].col)
+			break
+		}
+	}
+	bound.at, bound.have = append(bound.at, f.at), append(bound.have, ap)
+	return ap, true
+}

@@ -1,0 +1,173 @@
+package config
+
+import (
+	"slices"
+	"time"
+
+	"github.com/toolgate/toolgate/egress"
+	"github.com/toolgate/toolgate/redact"
+)
+
+// manifest is a Tool with what later checks need of its file.
+type manifest struct {
+	tool  *Tool
+	raw   *rawManifest
+	sound bool // without a mistake of its own
+}
+
+// manifest reads one manifest. It returns nil when not even the name could be read.
+func (l *loader) manifest(path string) *manifest {
+	before := len(l.mistakes)
+	raw, ok := decodeFile[rawManifest](l, path, "")
+	if !ok {
+		return nil
+	}
+	l.manifestWarnings(raw)
+	t := &Tool{
+		Name: string(raw.Name.V), Owner: raw.Owner.V, Version: string(raw.Version.V), Description: raw.Description.V,
+		File:                l.resolveBase(path),
+		Risk:                string(raw.Risk.V),
+		CapabilityClasses:   l.capabilityClasses(raw),
+		RequiredScopes:      plain(raw.RequiredScopes.V),
+		Roles:               plain(raw.Permissions.V.Roles.V),
+		SideEffects:         l.sideEffects(raw),
+		IdempotencyRequired: raw.IdempotencyRequired.V,
+		Timeout:             time.Duration(raw.TimeoutMs.V) * time.Millisecond,
+		AllowPrivateNetwork: raw.Egress.V.AllowPrivateNetwork.V,
+		RedactFields:        plain(raw.Observability.V.RedactFields.V),
+	}
+	t.ApprovalRequired, t.ApprovalRequiredFor = l.approval(raw)
+	t.RequiredTraceFields = plain(choose(l, raw.Observability.V.RequiredTraceFields, raw.Trace.V.Fields,
+		"observability.requiredTraceFields", "trace.fields").V)
+	in := choose(l, raw.InputSchemaRef, raw.InputSchema, "inputSchemaRef", "input_schema")
+	t.InputSchemaRef, t.InputFields = in.V, l.inputFields(in, t.File)
+	t.OutputSchemaRef = choose(l, raw.OutputSchemaRef, raw.OutputSchema, "outputSchemaRef", "output_schema").V
+	t.Policy = l.policy(&raw.Egress.V)
+	t.Scrubber = redact.NewScrubber(t.RedactFields)
+	return &manifest{tool: t, raw: raw, sound: len(l.mistakes) == before}
+}
+
+// manifestWarnings names what is missing and what counts in its place: always the risky value.
+func (l *loader) manifestWarnings(raw *rawManifest) {
+	if !raw.Risk.present {
+		l.warnf(raw.Risk.at, "risk is missing, counts as high")
+	}
+	if !raw.CapabilityClasses.present && !raw.Capabilities.present {
+		l.warnf(raw.CapabilityClasses.at, "capabilityClasses is missing, counts as all of them")
+	}
+	if !raw.SideEffects.present && !raw.SideEffectsC.present {
+		l.warnf(raw.SideEffects.at, "sideEffects is missing, counts as external_write")
+	}
+	if !raw.Egress.present {
+		l.warnf(raw.Egress.at, "egress is missing, nothing is allowed")
+	}
+	if !raw.TimeoutMs.present {
+		l.warnf(raw.TimeoutMs.at, "timeoutMs is missing, counts as 30000")
+	}
+	if !raw.Description.present {
+		l.warnf(raw.Description.at, "description is missing, nobody can tell what the tool is for")
+	}
+	if !raw.Owner.present {
+		l.warnf(raw.Owner.at, "owner is missing, nobody answers for the tool")
+	}
+}
+
+// choose returns the spelling that is present; giving the same thing twice is a mistake.
+func choose[T any](l *loader, full, compact field[T], fullKey, compactKey string) field[T] {
+	if full.present && compact.present {
+		l.errorf(compact.at, "found %s beside %s at %d:%d, expected one of the two", compactKey, fullKey, full.at.line, full.at.col)
+	}
+	if compact.present {
+		return compact
+	}
+	return full
+}
+
+func (l *loader) capabilityClasses(raw *rawManifest) []string {
+	f := choose(l, raw.CapabilityClasses, raw.Capabilities, "capabilityClasses", "capabilities")
+	if !f.present {
+		return capabilityClass("").values()
+	}
+	return plain(f.V)
+}
+
+func (l *loader) sideEffects(raw *rawManifest) string {
+	f := choose(l, raw.SideEffects, raw.SideEffectsC, "sideEffects", "side_effects")
+	if !f.present {
+		return "external_write"
+	}
+	return string(f.V)
+}
+
+// approval reads both spellings. Naming kinds of call that need approval makes approval required: whoever does not
+// know the kinds must ask for all.
+func (l *loader) approval(raw *rawManifest) (required bool, kinds []string) {
+	if raw.ApprovalRequired.present && raw.Approval.present {
+		at := raw.ApprovalRequired.at
+		l.errorf(raw.Approval.at, "found approval beside approvalRequired at %d:%d, expected one of the two", at.line, at.col)
+	}
+	kinds = plain(raw.Approval.V.RequiredFor.V)
+	return raw.ApprovalRequired.V || len(kinds) > 0, kinds
+}
+
+// policy builds the allowlist. It is never nil, and empty denies everything.
+func (l *loader) policy(raw *rawManifestEgress) *egress.Policy {
+	allowed := valid(raw.AllowedDomains.V)
+	var rules []egress.Rule
+	for _, f := range raw.Rules.V {
+		if rule, ok := l.rule(&f.V, allowed, raw.AllowedDomains.ok); ok && f.ok {
+			rules = append(rules, rule)
+		}
+	}
+	return egress.NewPolicy(allowed, rules)
+}
+
+func (l *loader) rule(raw *rawRule, allowed []egress.Pattern, complete bool) (egress.Rule, bool) {
+	rule := egress.Rule{Host: raw.Host.V, Ports: ports(raw.Ports.V), Methods: plain(raw.Methods.V), Paths: valid(raw.Paths.V)}
+	if !raw.Host.ok || !complete {
+		return rule, false
+	}
+	if err := rule.Validate(); err != nil {
+		l.errorf(raw.Host.at, "found a rule that can never match, expected another: %v", err)
+		return rule, false
+	}
+	for _, p := range raw.Ports.V {
+		if p.ok && !coversAny(allowed, raw.Host.V, []uint16{uint16(p.V)}) {
+			l.errorf(p.at, "found port %d of %s, expected one that allowedDomains covers", p.V, quote(raw.Host.V.String()))
+		}
+	}
+	if len(rule.Ports) == 0 && !coversAny(allowed, raw.Host.V, nil) {
+		l.errorf(raw.Host.at, "found host %s, expected one that allowedDomains covers: a rule narrows the list and adds nothing to it",
+			quote(raw.Host.V.String()))
+	}
+	return rule, true
+}
+
+// coversAny reports whether one of the ports of host (nil: those that its pattern means) is covered by the allowlist.
+func coversAny(allowed []egress.Pattern, host egress.Pattern, ports []uint16) bool {
+	name, own := probe(host)
+	if ports == nil {
+		for _, p := range []uint16{own, 443, 80} {
+			if host.Match(name, p) {
+				ports = append(ports, p)
+			}
+		}
+	}
+	return slices.ContainsFunc(ports, func(port uint16) bool {
+		return slices.ContainsFunc(allowed, func(a egress.Pattern) bool { return a.Match(name, port) })
+	})
+}
+
+// probe returns a host that the pattern covers: for a wildcard a name that no exact entry has, so that only a wildcard
+// as wide can cover it.
+func probe(p egress.Pattern) (host string, port uint16) {
+	text := p.String()
+	if len(text) > 1 && text[0] == '*' {
+		text = "rule-coverage-probe" + text[1:]
+	}
+	if host, err := egress.ParseHost(text); err == nil {
+		return host, 443
+	}
+	host, port, _ = egress.ParseAuthority(text, 443)
+	return host, port
+}

@@ -1,0 +1,167 @@
+package config
+
+import (
+	"time"
+
+	"github.com/toolgate/toolgate/egress"
+)
+
+// rawConfig is a sidecar's config as written, unchecked beyond its types.
+type rawConfig struct {
+	APIVersion field[apiVersion]           `key:"apiVersion" is:"required" doc:"Version of this format."`
+	Kind       field[kindSidecar]          `key:"kind" is:"required" doc:"Kind of this file."`
+	Mode       field[rawMode]              `key:"mode" default:"enforce" doc:"report decides and records, and lets pass what the egress policy alone would deny."`
+	Listeners  field[[]field[rawListener]] `key:"listeners" is:"required,nonempty" doc:"Proxy ports."`
+	Admin      field[rawAdmin]             `key:"admin" doc:"Port for /metrics, /healthz and /readyz. Missing: none."`
+	Manifests  field[[]field[string]]      `key:"manifests" is:"required,nonempty" doc:"Manifest files, as glob patterns relative to this file's folder."`
+	Identity   field[rawIdentity]          `key:"identity" doc:"Whose tokens are believed."`
+	Broker     field[rawBroker]            `key:"broker" doc:"Which credential goes to which target."`
+	Egress     field[rawEgress]            `key:"egress" doc:"What holds for the network use of every tool."`
+	Intercept  field[rawIntercept]         `key:"intercept" doc:"How TLS is terminated where a call must be seen."`
+	Denials    field[rawDenials]           `key:"denials" doc:"How refusals are told."`
+	KillSwitch field[rawKillSwitch]        `key:"killSwitch" doc:"Where revocations come from."`
+	Audit      field[rawAudit]             `key:"audit" doc:"Where the record of each call goes."`
+	Log        field[rawLog]               `key:"log" doc:"What the sidecar prints about itself on stderr."`
+	Limits     field[rawLimits]            `key:"limits" doc:"What one sidecar can be made to hold or wait for."`
+}
+
+type rawListener struct {
+	Name      field[name]          `key:"name" is:"required" doc:"Name of the listener, unique."`
+	Kind      field[listenerKind]  `key:"kind" default:"explicit" doc:"explicit is an HTTP proxy. transparent is not available in this version."`
+	Address   field[string]        `key:"address" is:"required" doc:"IP address and port to listen on; port 0 lets the system choose."`
+	Tool      field[name]          `key:"tool" doc:"The one tool of this listener. Either this or tools."`
+	Tools     field[[]field[name]] `key:"tools" is:"nonempty" doc:"Tools of this listener, chosen by the user name of Proxy-Authorization."`
+	TokenFile field[string]        `key:"tokenFile" is:"blank" doc:"File with the caller's token for clients that send none."`
+}
+
+type rawAdmin struct {
+	Address field[string] `key:"address" is:"required" doc:"IP address and port to listen on."`
+}
+
+type rawIdentity struct {
+	Required          field[bool]               `key:"required" default:"true" doc:"Refuse calls without a verified caller."`
+	Issuers           field[[]field[rawIssuer]] `key:"issuers" doc:"Token issuers. At least one while identity is required."`
+	WorkloadTokenFile field[string]             `key:"workloadTokenFile" is:"blank" doc:"File with this workload's own token, the actor_token of exchanges."`
+}
+
+type rawIssuer struct {
+	Issuer            field[string]             `key:"issuer" is:"required" doc:"Exact iss of the tokens; keys are found by OpenID discovery below it. https, or http on a loopback address."`
+	JWKSURL           field[string]             `key:"jwksURL" doc:"URL of the key set. Set: no discovery."`
+	Audiences         field[[]field[string]]    `key:"audiences" is:"required,nonempty" doc:"Audiences of which a token must carry one."`
+	Algorithms        field[[]field[algorithm]] `key:"algorithms" is:"nonempty" doc:"Signature algorithms. Missing: RS256, ES256, EdDSA."`
+	Types             field[[]field[tokenType]] `key:"types" is:"nonempty" doc:"Allowed typ headers. Missing: jwt, at+jwt, or none given."`
+	AuthorizedParties field[[]field[string]]    `key:"authorizedParties" is:"nonempty" doc:"Allowed azp values; needed for tokens with several audiences."`
+	Leeway            field[time.Duration]      `key:"leeway" default:"30s" min:"1s" max:"60s" doc:"Clock skew allowed for exp, nbf and iat."`
+	MaxLifetime       field[time.Duration]      `key:"maxLifetime" min:"1s" max:"8760h" doc:"Longest lifetime (exp less iat) of a token. Missing: no limit."`
+	CAFile            field[string]             `key:"caFile" is:"blank" doc:"PEM file of the roots for this issuer, in place of the system's."`
+	Claims            field[rawClaims]          `key:"claims" doc:"Claims that fill the caller; of several names the first present wins, and a.b walks into objects."`
+}
+
+type rawClaims struct {
+	Subject field[names] `key:"subject" is:"nonempty" default:"sub" doc:"On whose behalf."`
+	Tenant  field[names] `key:"tenant" default:"tenant,tenant_id,tid,org_id" doc:"Tenant."`
+	Agent   field[names] `key:"agent" default:"agent_id,act.sub,azp,client_id" doc:"Who acts."`
+	Task    field[names] `key:"task" default:"task_id" doc:"Task."`
+	Run     field[names] `key:"run" default:"run_id,txn,sid" doc:"Run."`
+	Scopes  field[names] `key:"scopes" default:"scope,scp" doc:"Scopes."`
+	Roles   field[names] `key:"roles" default:"roles" doc:"Roles."`
+}
+
+type rawBroker struct {
+	Bindings field[[]field[rawBinding]] `key:"bindings" doc:"Bindings. A target with a binding is always intercepted and never reached without its credential."`
+}
+
+type rawBinding struct {
+	Name          field[name]             `key:"name" is:"required" doc:"Name of the binding, unique."`
+	Tools         field[[]field[name]]    `key:"tools" is:"required,nonempty" doc:"Tools that use it."`
+	Targets       field[[]field[string]]  `key:"targets" is:"required,nonempty" doc:"Hosts with optional port (443 when missing) that it is for; exact, and allowed by each tool's manifest."`
+	TokenExchange field[rawTokenExchange] `key:"tokenExchange" doc:"A token from a token endpoint (RFC 8693). Exactly one of tokenExchange and static."`
+	Static        field[rawStatic]        `key:"static" doc:"A secret from a file. Exactly one of tokenExchange and static."`
+}
+
+type rawTokenExchange struct {
+	TokenURL         field[string]         `key:"tokenURL" is:"required" doc:"Token endpoint. https, or http on a loopback address."`
+	Audience         field[string]         `key:"audience" doc:"Audience to ask for. At least one of audience and resource."`
+	Resource         field[string]         `key:"resource" doc:"Resource to ask for (RFC 8707), an absolute URI without fragment."`
+	Scopes           field[[]field[scope]] `key:"scopes" doc:"Scopes to ask for. Missing or empty: the manifest's requiredScopes."`
+	ClientAuth       field[rawClientAuth]  `key:"clientAuth" is:"required" doc:"How the sidecar authenticates to the endpoint."`
+	SubjectTokenType field[string]         `key:"subjectTokenType" is:"blank" doc:"URN of the caller's token type. Missing: urn:ietf:params:oauth:token-type:jwt."`
+	ActorTokenType   field[string]         `key:"actorTokenType" is:"blank" doc:"URN of the workload token's type. Missing: urn:ietf:params:oauth:token-type:jwt."`
+	ActorTokenFile   field[string]         `key:"actorTokenFile" is:"blank" doc:"File with the actor_token. Missing: identity.workloadTokenFile."`
+	CAFile           field[string]         `key:"caFile" is:"blank" doc:"PEM file of the roots for tokenURL, in place of the system's."`
+	Timeout          field[time.Duration]  `key:"timeout" default:"10s" min:"1ms" max:"60s" doc:"Timeout of one attempt."`
+	MaxTTL           field[time.Duration]  `key:"maxTTL" default:"15m" min:"1s" max:"24h" doc:"Longest time that a token is kept."`
+}
+
+type rawClientAuth struct {
+	Method     field[authMethod] `key:"method" is:"required" doc:"Authentication method (RFC 7591 names)."`
+	ClientID   field[string]     `key:"clientID" doc:"Client id. Needed unless the method is none."`
+	SecretFile field[string]     `key:"secretFile" doc:"File with the client secret, for client_secret_basic and client_secret_post."`
+	KeyFile    field[string]     `key:"keyFile" doc:"PEM file with the private key, for private_key_jwt."`
+	KeyID      field[string]     `key:"keyID" doc:"kid header of the assertion."`
+	Audience   field[string]     `key:"audience" doc:"aud of the assertion. Missing: tokenURL."`
+}
+
+type rawStatic struct {
+	File   field[string]     `key:"file" is:"required" doc:"File with the secret; re-read when it changes."`
+	Header field[headerName] `key:"header" default:"Authorization" doc:"Header that carries it."`
+	Prefix field[string]     `key:"prefix" is:"blank" doc:"Text before the value, such as \"Bearer \"."`
+}
+
+type rawEgress struct {
+	Resolver       field[string]                `key:"resolver" is:"blank" doc:"DNS server, an IP address with optional port (53). Empty: the system's."`
+	AllowPrivate   field[[]field[rawExemption]] `key:"allowPrivate" doc:"Private addresses that tools may reach. Loopback, link-local and metadata addresses need a prefix of one address."`
+	ClusterCIDRs   field[[]field[cidr]]         `key:"clusterCIDRs" doc:"Pod, service and node ranges, denied even where they are public space."`
+	UpstreamProxy  field[string]                `key:"upstreamProxy" is:"blank" doc:"Must be empty: not available in this version."`
+	UpstreamCAFile field[string]                `key:"upstreamCAFile" is:"blank" doc:"PEM file of roots for upstreams, added to the system's."`
+}
+
+type rawExemption struct {
+	Prefix field[cidr]          `key:"prefix" is:"required" doc:"Network prefix."`
+	Ports  field[[]field[port]] `key:"ports" is:"required,nonempty" doc:"Ports."`
+	Tools  field[[]field[name]] `key:"tools" is:"required,nonempty" doc:"Tools; each needs allowPrivateNetwork: true in its manifest."`
+}
+
+type rawIntercept struct {
+	CACertFile field[string]                  `key:"caCertFile" is:"blank" doc:"PEM file with the CA's certificate. Empty: a CA is made at start."`
+	CAKeyFile  field[string]                  `key:"caKeyFile" is:"blank" doc:"PEM file with the CA's key. Both or neither."`
+	CAOutFile  field[string]                  `key:"caOutFile" is:"blank" doc:"Where the CA's certificate is written for tools to trust."`
+	Targets    field[[]field[egress.Pattern]] `key:"targets" doc:"Hosts that are intercepted though no binding or rule asks for it."`
+}
+
+type rawDenials struct {
+	InTunnel field[bool] `key:"inTunnel" default:"false" doc:"Answer refused TLS targets inside the tunnel, under our CA, so that clients can read why."`
+}
+
+type rawKillSwitch struct {
+	File     field[string]        `key:"file" is:"blank" doc:"Revocations file."`
+	NATS     field[rawNATS]       `key:"nats" doc:"Not available in this version; servers must be empty."`
+	MaxStale field[time.Duration] `key:"maxStale" default:"60s" min:"1s" max:"24h" doc:"How long a source may be silent before tools of high and critical risk are denied."`
+	StateDir field[string]        `key:"stateDir" is:"blank" doc:"Folder for the last verified revocations."`
+}
+
+type rawNATS struct {
+	Servers         field[[]field[string]] `key:"servers" doc:"Must be empty: not available in this version."`
+	CredentialsFile field[string]          `key:"credentialsFile" is:"blank" doc:"Not used yet."`
+	PublicKey       field[string]          `key:"publicKey" is:"blank" doc:"Not used yet."`
+}
+
+type rawAudit struct {
+	Output field[string] `key:"output" default:"stdout" doc:"stdout, stderr, or a file."`
+	Chain  field[bool]   `key:"chain" default:"true" doc:"Chain records by hash."`
+}
+
+type rawLog struct {
+	Level    field[logLevel]  `key:"level" default:"info" doc:"Least level that is printed."`
+	Format   field[logFormat] `key:"format" default:"json" doc:"Format of a line."`
+	Payloads field[bool]      `key:"payloads" default:"false" doc:"Print each call's headers and JSON body, redacted."`
+}
+
+type rawLimits struct {
+	MaxTunnels     field[int]           `key:"maxTunnels" default:"4096" min:"1" max:"1000000" doc:"Open tunnels at once."`
+	MaxHeaderBytes field[int]           `key:"maxHeaderBytes" default:"65536" min:"1024" max:"1048576" doc:"Bytes of a request's or answer's headers."`
+	HeaderTimeout  field[time.Duration] `key:"headerTimeout" default:"10s" min:"1ms" max:"10m" doc:"Time for a client to send its headers."`
+	DialTimeout    field[time.Duration] `key:"dialTimeout" default:"10s" min:"1ms" max:"10m" doc:"Time to connect to an upstream, lookup included."`
+	IdleTimeout    field[time.Duration] `key:"idleTimeout" default:"5m" min:"1ms" max:"24h" doc:"Time without a byte after which a connection is closed."`
+	Drain          field[time.Duration] `key:"drain" default:"25s" min:"1ms" max:"10m" doc:"Time that running calls get when the sidecar stops."`
+}

@@ -1,0 +1,163 @@
+package redact
+
+import (
+	"bytes"
+	"mime"
+	"net/url"
+	"strings"
+)
+
+// maxBody is the largest payload that is read; a longer one is replaced whole.
+const maxBody = 4 << 20
+
+// Body returns the safe form of a payload of this media type. complete is false when b is only the beginning.
+// JSON is masked by field, line by line for NDJSON, and so are forms; any other type and JSON that does not parse become
+// "[unparsed N bytes hmac=…]". Whitespace between JSON tokens is not kept.
+func (s *Scrubber) Body(contentType string, b []byte, complete bool) Result {
+	p := &pass{s: s, body: true}
+	if len(b) == 0 {
+		return p.result("")
+	}
+	if len(b) > maxBody {
+		return p.result(p.fail(b))
+	}
+	switch mediaKind(contentType) {
+	case kindJSON:
+		// A cut JSON value cannot be told from a malformed one, and fails to parse. A number cut in two would parse.
+		if !complete {
+			return p.result(p.fail(b))
+		}
+		return p.result(p.value(b))
+	case kindLines:
+		return p.result(p.lines(b, complete))
+	case kindForm:
+		return p.result(p.form(string(b), complete))
+	default:
+		return p.result(p.fail(b))
+	}
+}
+
+type kind int
+
+const (
+	kindOther kind = iota
+	kindJSON
+	kindLines
+	kindForm
+)
+
+func mediaKind(contentType string) kind {
+	t, _, err := mime.ParseMediaType(contentType)
+	if err != nil && t == "" {
+		if strings.TrimSpace(contentType) == "" {
+			return kindJSON // unlabelled: shown if it parses
+		}
+		return kindOther
+	}
+	switch {
+	case t == "application/json", t == "text/json", strings.HasSuffix(t, "+json"):
+		return kindJSON
+	case t == "application/x-ndjson", t == "application/ndjson", t == "application/jsonl", t == "application/x-jsonlines",
+		t == "application/json-seq":
+		return kindLines
+	case t == "application/x-www-form-urlencoded":
+		return kindForm
+	}
+	return kindOther
+}
+
+// value masks one JSON text.
+func (p *pass) value(b []byte) string {
+	out, err := p.json(b, 0)
+	if err != nil {
+		return p.fail(b)
+	}
+	return string(out)
+}
+
+// lines masks each line for itself, so that one bad line hides only itself. RFC 7464 puts a record separator before
+// each value.
+func (p *pass) lines(b []byte, complete bool) string {
+	var out strings.Builder
+	for line := range bytes.Lines(b) {
+		whole := complete || line[len(line)-1] == '\n'
+		text := bytes.Trim(line, "\x1e \t\r\n")
+		switch {
+		case len(text) == 0:
+			continue
+		case !whole:
+			out.WriteString(p.fail(text))
+		default:
+			out.WriteString(p.value(text))
+		}
+		out.WriteByte('\n')
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// form masks "name=value&…". Both "&" and ";" separate, as servers differ.
+func (p *pass) form(s string, complete bool) string {
+	var out strings.Builder
+	for len(s) > 0 {
+		end := strings.IndexAny(s, "&;")
+		last := end < 0
+		if last {
+			end = len(s)
+		}
+		p.pair(&out, s[:end], last && !complete)
+		if last {
+			break
+		}
+		out.WriteByte(s[end])
+		s = s[end+1:]
+	}
+	return out.String()
+}
+
+func (p *pass) pair(out *strings.Builder, pair string, cut bool) {
+	rawName, rawValue, hasValue := strings.Cut(pair, "=")
+	name, err := url.QueryUnescape(rawName)
+	if err != nil || cut {
+		out.WriteString(p.fail([]byte(pair)))
+		return
+	}
+	out.WriteString(p.formText(rawName, name))
+	if !hasValue {
+		return
+	}
+	out.WriteByte('=')
+	if mask := p.formMask(name); mask != "" {
+		out.WriteString(p.count(mask))
+		return
+	}
+	value, err := url.QueryUnescape(rawValue)
+	if err != nil {
+		out.WriteString(p.fail([]byte(rawValue)))
+		return
+	}
+	out.WriteString(p.formText(rawValue, value))
+}
+
+// formText returns raw if its decoded text is harmless, and else the masked text, encoded again.
+func (p *pass) formText(raw, text string) string {
+	if n := placeholderLen(raw); n > 0 && n == len(raw) {
+		return raw
+	}
+	if safe := p.str(text, 0); safe != text {
+		return url.QueryEscape(safe)
+	}
+	return neutralise(raw)
+}
+
+// formMask looks at the whole name and at each part of a nested one: user[customer_email], user.password.
+func (p *pass) formMask(name string) string {
+	if mask := p.s.mask(name); mask != "" {
+		return mask
+	}
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '[' || r == ']' || r == '.' }) {
+		if mask := p.s.mask(part); mask != "" {
+			return mask
+		}
+	}
+	return ""
+}

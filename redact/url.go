@@ -1,0 +1,96 @@
+package redact
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// URL returns u without user info, and with every query value and fragment masked; names are kept. What does not
+// parse becomes "[unparsed N bytes]".
+func URL(u string) string {
+	parsed, err := url.Parse(u)
+	if err != nil {
+		return fmt.Sprintf("[unparsed %d bytes]", len(u))
+	}
+	rest, _, hasFragment := strings.Cut(u, "#")
+	rest, query, hasQuery := strings.Cut(rest, "?")
+	var b strings.Builder
+	b.Grow(len(u))
+	if parsed.Opaque != "" {
+		b.WriteString(parsed.Scheme + ":" + maskURL)
+	} else {
+		before, path := "", rest
+		if i := strings.Index(rest, "//"); i >= 0 && (i == 0 || rest[i-1] == ':') {
+			before, path = rest[:i+2], rest[i+2:]
+			authority, tail := path, ""
+			if i := strings.IndexByte(path, '/'); i >= 0 {
+				authority, tail = path[:i], path[i:]
+			}
+			before, path = before+authority[strings.LastIndexByte(authority, '@')+1:], tail
+		}
+		b.WriteString(before)
+		b.WriteString(urlPath(path))
+	}
+	if hasQuery {
+		b.WriteByte('?')
+		urlQuery(&b, query)
+	}
+	if hasFragment {
+		b.WriteString("#" + maskURL)
+	}
+	return neutralise(b.String())
+}
+
+// urlPath masks the segments that hold tokens or, where a scheme lost a slash, user info.
+func urlPath(path string) string {
+	if !strings.ContainsAny(path, "@") && !strings.Contains(path, "eyJ") {
+		return path
+	}
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if at := strings.IndexByte(s, '@'); at >= 0 && strings.Contains(s[:at], ":") {
+			segments[i] = maskURL
+		} else {
+			segments[i] = (&pass{}).tokens(s)
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// urlQuery keeps names. A part without "=" is a value.
+func urlQuery(b *strings.Builder, query string) {
+	for len(query) > 0 {
+		end := strings.IndexAny(query, "&;")
+		part, sep := query, ""
+		if end >= 0 {
+			part, sep = query[:end], query[end:end+1]
+		}
+		if name, value, ok := strings.Cut(part, "="); ok && plainName(name) {
+			b.WriteString(name + "=")
+			if value != "" {
+				b.WriteString(maskURL)
+			}
+		} else if part != "" {
+			b.WriteString(maskURL)
+		}
+		b.WriteString(sep)
+		query = query[len(part)+len(sep):]
+	}
+}
+
+// plainName tells a parameter's name from data in its place.
+func plainName(name string) bool {
+	if name == "" || len(name) > 64 || strings.Contains(name, "eyJ") {
+		return false
+	}
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if !alnum(c) && !strings.ContainsRune("_-.~$[]%+:@!*", rune(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+func alnum(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' }
