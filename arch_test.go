@@ -1,0 +1,172 @@
+package toolgate
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/toolgate/toolgate"
+
+// may lists, for each package, the packages of this module that it may import. Gates are leaves; proxy runs them; cmd
+// wires. A package that is not listed fails the test.
+var may = map[string][]string{
+	".":           {},
+	"redact":      {},
+	"egress":      {},
+	"killswitch":  {},
+	"identity":    {},
+	"devissuer":   {},
+	"broker":      {"redact"},
+	"audit":       {"redact"},
+	"config":      {"broker", "egress", "identity", "killswitch", "redact"},
+	"proxy":       {"audit", "broker", "config", "egress", "identity", "killswitch", "redact"},
+	"cmd/sidecar": {"audit", "broker", "config", "devissuer", "egress", "identity", "killswitch", "proxy", "redact"},
+	"e2e":         {"devissuer"},
+}
+
+// testsMay lists what the tests of a package may import besides.
+var testsMay = map[string][]string{
+	"identity":    {"devissuer"},
+	"broker":      {"devissuer"},
+	"proxy":       {"devissuer"},
+	"cmd/sidecar": {"devissuer"},
+}
+
+// barred lists third-party modules that leaves must not know: YAML is config's, HTTP statuses are proxy's, the command line is
+// cmd's.
+var barred = map[string][]string{
+	"github.com/goccy/go-yaml":            {"config"},
+	"github.com/elazarl/goproxy":          {"proxy"},
+	"github.com/prometheus/client_golang": {"proxy"},
+	"github.com/spf13/cobra":              {"cmd/sidecar"},
+	"github.com/fsnotify/fsnotify":        {"config"},
+	"github.com/coreos/go-oidc":           {"identity"},
+	"golang.org/x/oauth2":                 {"broker"},
+}
+
+// sources calls f with every Go file of this module and its package's folder. It parses in this process: a subprocess such
+// as go list would escape the test cache's key.
+func sources(t *testing.T, f func(name, dir string, file *ast.File)) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			base := path.Base(name)
+			if name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || nested(name)) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		f(name, path.Dir(name), file)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nested reports whether dir is a module of its own.
+func nested(dir string) bool {
+	_, err := os.Stat(path.Join(dir, "go.mod"))
+	return err == nil
+}
+
+func TestImports(t *testing.T) {
+	sources(t, func(name, dir string, file *ast.File) {
+		allowed, known := may[dir]
+		if !known {
+			t.Errorf("%s: package %s is not in the import table", name, dir)
+			return
+		}
+		test := strings.HasSuffix(name, "_test.go")
+		if test {
+			allowed = append(slices.Clone(allowed), append(testsMay[dir], dir)...)
+		}
+		for _, i := range file.Imports {
+			p, _ := strconv.Unquote(i.Path.Value)
+			if dep, ours := strings.CutPrefix(p, module+"/"); ours && !slices.Contains(allowed, dep) {
+				t.Errorf("%s: %s must not import %s", name, dir, dep)
+			}
+			for prefix, owners := range barred {
+				if strings.HasPrefix(p, prefix) && !test && !slices.Contains(owners, dir) {
+					t.Errorf("%s: %s is for %v only", name, prefix, owners)
+				}
+			}
+		}
+	})
+}
+
+// TestImportTableIsNoWish fails when the table lists a package that is not there.
+func TestImportTableIsNoWish(t *testing.T) {
+	found := map[string]bool{".": true}
+	sources(t, func(_, dir string, _ *ast.File) { found[dir] = true })
+	for dir := range may {
+		if !found[dir] {
+			t.Errorf("the import table lists %s, which has no Go file", dir)
+		}
+	}
+}
+
+// TestPackageDocs: one package comment each, which says what it is for, its limits and who may import it.
+func TestPackageDocs(t *testing.T) {
+	docs := map[string][]string{}
+	sources(t, func(name, dir string, file *ast.File) {
+		if file.Doc != nil && !strings.HasSuffix(name, "_test.go") {
+			docs[dir] = append(docs[dir], file.Doc.Text())
+		}
+	})
+	for dir := range may {
+		if dir == "." {
+			continue
+		}
+		d := docs[dir]
+		if len(d) != 1 {
+			t.Errorf("%s has %d package comments, expected 1", dir, len(d))
+			continue
+		}
+		if strings.HasPrefix(dir, "cmd/") {
+			continue // a command's comment is its manual
+		}
+		for _, want := range []string{"Package " + path.Base(dir) + " ", "Limits:", "may import it"} {
+			if !strings.Contains(d[0], want) {
+				t.Errorf("%s: the package comment lacks %q", dir, want)
+			}
+		}
+	}
+}
+
+// TestStatusesAreTheEdges: HTTP statuses of refusals are known in one place.
+func TestStatusesAreTheEdges(t *testing.T) {
+	for _, dir := range []string{"egress", "killswitch", "redact", "audit"} {
+		sources(t, func(name, d string, file *ast.File) {
+			if d != dir || strings.HasSuffix(name, "_test.go") {
+				return
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "Status") {
+					if x, ok := s.X.(*ast.Ident); ok && x.Name == "http" {
+						t.Errorf("%s: a gate must not know HTTP statuses", name)
+					}
+				}
+				return true
+			})
+		})
+	}
+}

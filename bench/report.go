@@ -1,0 +1,179 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// column is one column of a row's table: a metric, or that metric against a base peer.
+type column struct {
+	head   string
+	metric string
+	base   string // divide by this peer's value of the same round; empty: the value itself
+	minus  bool   // subtract instead of dividing
+}
+
+const smoke = "smokescreen"
+
+// table is what the report shows of a row.
+type table struct {
+	row, title string
+	columns    []column
+}
+
+func tables(l loadSize) []table {
+	kept := []column{
+		{head: "req/s", metric: mRate}, {head: "× direct", metric: mRate, base: direct}, {head: "× smokescreen", metric: mRate, base: smoke},
+		{head: "CPU µs/req", metric: mCPU}, {head: "× smokescreen", metric: mCPU, base: smoke}, {head: "allocs/req", metric: mAllocs},
+	}
+	moved := []column{
+		{head: "MB/s", metric: mSpeed}, {head: "× direct", metric: mSpeed, base: direct}, {head: "× smokescreen", metric: mSpeed, base: smoke},
+		{head: "CPU-s/GiB", metric: mCPUGiB}, {head: "× smokescreen", metric: mCPUGiB, base: smoke},
+	}
+	return []table{
+		{"keepalive", fmt.Sprintf("Requests in %d open tunnels, plain HTTP/1.1", l.keepConns), kept},
+		{"keepalive-tls", fmt.Sprintf("Requests in %d open tunnels, TLS end to end", l.keepConns), kept},
+		{"connect", fmt.Sprintf("New tunnels, %d at a time: CONNECT, one GET, close", l.dialConns), []column{
+			{head: "conn/s", metric: mRate}, {head: "× direct", metric: mRate, base: direct}, {head: "× smokescreen", metric: mRate, base: smoke},
+			{head: "CPU µs/conn", metric: mCPU}, {head: "× smokescreen", metric: mCPU, base: smoke},
+			{head: "allocs/conn", metric: mAllocs}, {head: "KiB/conn", metric: mAllocKiB},
+		}},
+		{"bulk", fmt.Sprintf("%s through one tunnel, plain", size(l.bulkBytes)), moved},
+		{"bulk-idle", fmt.Sprintf("%s through one tunnel, plain, beside %d idle tunnels", size(l.bulkBytes), l.idle), moved},
+		{"idle", fmt.Sprintf("%d idle tunnels, each used once", l.idle), []column{
+			{head: "RSS KiB/tunnel", metric: mRSS}, {head: "× smokescreen", metric: mRSS, base: smoke}, {head: "heap+stack KiB/tunnel", metric: mHeapStack},
+			{head: "fds/tunnel", metric: mFiles}, {head: "goroutines/tunnel", metric: mRoutines}, {head: "RSS MiB before", metric: mBase},
+		}},
+		{"latency", "One request at a time in one open tunnel, plain", []column{
+			{head: "p50 µs", metric: mP50}, {head: "added to direct", metric: mP50, base: direct, minus: true}, {head: "p99 µs", metric: mP99},
+			{head: "added to direct", metric: mP99, base: direct, minus: true},
+		}},
+	}
+}
+
+func size(n int64) string {
+	if n%(1<<30) == 0 {
+		return fmt.Sprintf("%d GiB", n>>30)
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// values returns what stands in a column for a peer, one value per round.
+func (c column) values(r *results, row, peer string) []float64 {
+	v := r.of(row, peer, c.metric)
+	switch {
+	case c.base == "":
+		return v
+	case c.minus:
+		return differences(v, r.of(row, c.base, c.metric))
+	default:
+		return ratios(v, r.of(row, c.base, c.metric))
+	}
+}
+
+// report returns RESULTS.md.
+func report(opt *options, r *results) string {
+	var b strings.Builder
+	b.WriteString("# Results of the benchmark\n\n")
+	if opt.quick {
+		b.WriteString("**A smoke run: too short for its figures to mean anything.**\n\n")
+	}
+	writeMethod(&b, opt)
+	writeMachine(&b, opt, r)
+	writeTargets(&b, opt, r)
+	for _, t := range tables(opt.load) {
+		if r.samples[t.row] != nil {
+			writeTable(&b, opt, r, t)
+		}
+	}
+	writePeers(&b, opt)
+	return b.String()
+}
+
+func writeMethod(b *strings.Builder, opt *options) {
+	fmt.Fprintf(b, `Written by the benchmark itself. To run it again: `+"`cd bench && %s`"+`
+
+## Method
+
+- Forward proxies for CONNECT tunnels on loopback. Load generator, upstream and proxy are one process each, with an empty
+  environment (so the default GOGC). A proxy is started for each measurement, warmed up, measured and killed.
+- Rounds: %d. In each round, every row; in each row, every peer in turn, starting with another one each time. Timed windows are %s.
+- Answers are %d bytes. TLS is between load generator and upstream.
+- A figure is the median of the rounds, with the lowest and highest in brackets. A ratio is taken within each round, and then the median of
+  these ratios is shown. All processes share the machine's cores, so rates move much more than CPU time per operation; rates that differ by
+  less than a fifth are a tie.
+- CPU is the proxy's user and system time (schedstat of its threads). Allocations are the heap's count of objects. RSS is VmRSS.
+
+`, opt.command, opt.rounds, opt.load.window, bodyBytes)
+}
+
+func writeMachine(b *strings.Builder, opt *options, r *results) {
+	uid := opt.uid
+	if uid < 0 {
+		uid = os.Getuid()
+	}
+	var uts syscall.Utsname
+	release := "?"
+	if syscall.Uname(&uts) == nil {
+		release = ""
+		for _, c := range uts.Release {
+			if c == 0 {
+				break
+			}
+			release += string(rune(c))
+		}
+	}
+	fmt.Fprintf(b, "## Machine\n\n%d cores, Linux %s %s, %s. Proxies as uid %d. %s, %s in all; load average %s before, %s after.\n\n",
+		runtime.NumCPU(), release, runtime.GOARCH, runtime.Version(), uid,
+		r.began.UTC().Format(time.DateOnly), r.took.Round(time.Second), r.loadBefore, r.loadAfter)
+}
+
+func writeTable(b *strings.Builder, opt *options, r *results, t table) {
+	fmt.Fprintf(b, "## %s\n\n| |", t.title)
+	for _, c := range t.columns {
+		fmt.Fprintf(b, " %s |", c.head)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---:|", len(t.columns)) + "\n")
+	for _, p := range opt.peers {
+		if len(r.of(t.row, p.name, t.columns[0].metric)) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "| %s |", p.name)
+		for _, c := range t.columns {
+			show := cell
+			if c.base != "" && !c.minus {
+				show = medianCell
+			}
+			fmt.Fprintf(b, " %s |", show(c.values(r, t.row, p.name)))
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+}
+
+func writePeers(b *strings.Builder, opt *options) {
+	b.WriteString("## Peers\n\n")
+	versions := map[string]string{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			versions[m.Path] = m.Version
+		}
+	}
+	for _, p := range opt.peers {
+		version := ""
+		switch {
+		case p.name == "goproxy":
+			version = versions["github.com/elazarl/goproxy"]
+		case strings.HasPrefix(p.name, smoke):
+			version = versions["github.com/stripe/smokescreen"]
+		}
+		fmt.Fprintf(b, "- %s: %s\n", strings.TrimSpace("**"+p.name+"** "+version), p.about)
+	}
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/audit"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/killswitch"
+	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/redact"
+)
+
+// app is a running sidecar: the parts, wired.
+type app struct {
+	path    string // of the config
+	store   *config.Store
+	proxy   *proxy.Proxy
+	metrics *proxy.Metrics
+	kill    *killswitch.Switch
+	file    *killswitch.File // nil without a file source
+	audit   *audit.Log
+	sink    io.Closer // nil for stdout and stderr
+	log     *slog.Logger
+	level   *slog.LevelVar
+	own     []netip.AddrPort
+	addrs   map[string]string // what each listener got, by name; "admin" is one of them
+	admin   *http.Server
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	failed  chan error
+}
+
+// start brings up everything that the snapshot asks for, or nothing.
+func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, err error) {
+	a := &app{path: path, store: config.NewStore(s), level: new(slog.LevelVar), addrs: map[string]string{}, failed: make(chan error, 1)}
+	a.log = newLogger(s.Log, a.level, stderr)
+	for _, w := range s.Defaults {
+		a.log.Warn("config", "warning", w.String())
+	}
+	lns, err := a.listen(s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			for _, ln := range lns {
+				_ = ln.Close()
+			}
+		}
+	}()
+	a.metrics = proxy.NewMetrics(s, buildVersion())
+	gates, err := proxy.NewGates(s, a.own, a.metrics.Broker)
+	if err != nil {
+		return nil, err
+	}
+	ca, err := openCA(s.Intercept)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.openAudit(s.Audit, stdout, stderr); err != nil {
+		return nil, err
+	}
+	a.openKillSwitch(s.KillSwitch)
+	a.proxy = proxy.New(proxy.Options{Gates: gates, Kill: a.kill, Audit: a.audit, Log: a.log, Metrics: a.metrics, CA: ca})
+	a.loadRevocations()
+	ctx, cancel := context.WithCancel(context.Background())
+	a.stop = cancel
+	a.serve(ctx, s, lns)
+	return a, nil
+}
+
+func newLogger(l config.Log, level *slog.LevelVar, w io.Writer) *slog.Logger {
+	setLevel(level, l.Level)
+	o := &slog.HandlerOptions{Level: level}
+	var h slog.Handler = slog.NewJSONHandler(w, o)
+	if l.Format == "text" {
+		h = slog.NewTextHandler(w, o)
+	}
+	return slog.New(redact.Handler(h))
+}
+
+func setLevel(level *slog.LevelVar, name string) {
+	var l slog.Level
+	if l.UnmarshalText([]byte(name)) == nil {
+		level.Set(l)
+	}
+}
+
+// listen opens every port before anything else starts, so that a port in use is an error of the start.
+func (a *app) listen(s *config.Snapshot) (lns []net.Listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, ln := range lns {
+				_ = ln.Close()
+			}
+		}
+	}()
+	open := func(name, address string) error {
+		ln, err := net.Listen("tcp", address)
+		if err != nil {
+			return fmt.Errorf("listener %s: %w", name, err)
+		}
+		lns = append(lns, ln)
+		a.addrs[name] = ln.Addr().String()
+		a.own = append(a.own, ln.Addr().(*net.TCPAddr).AddrPort())
+		return nil
+	}
+	for _, l := range s.Listeners {
+		if err := open(l.Name, l.Address); err != nil {
+			return lns, err
+		}
+	}
+	if s.Admin != "" {
+		if err := open("admin", s.Admin); err != nil {
+			return lns, err
+		}
+	}
+	return lns, nil
+}
+
+// openCA loads the CA, or makes one, and writes its certificate where clients will look for it.
+func openCA(i config.Intercept) (*proxy.CA, error) {
+	ca, err := proxy.NewCA()
+	if i.CACertFile != "" {
+		ca, err = proxy.LoadCA(i.CACertFile, i.CAKeyFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("intercept: %w", err)
+	}
+	if i.CAOutFile == "" {
+		return ca, nil
+	}
+	if err := ca.WriteFile(i.CAOutFile); err != nil {
+		return nil, fmt.Errorf("intercept.caOutFile: %w", err)
+	}
+	return ca, nil
+}
+
+func (a *app) openAudit(c config.Audit, stdout, stderr io.Writer) error {
+	var w io.Writer
+	switch c.Output {
+	case "stdout":
+		w = stdout
+	case "stderr":
+		w = stderr
+	default:
+		f, err := os.OpenFile(filepath.Clean(c.Output), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+		if err != nil {
+			return fmt.Errorf("audit.output: %w", err)
+		}
+		w, a.sink = f, f
+	}
+	a.audit = audit.New(w, audit.Options{Chain: c.Chain, Observe: a.metrics.Record})
+	return nil
+}
+
+const fileSource = "file"
+
+func (a *app) openKillSwitch(c config.KillSwitch) {
+	if c.File == "" {
+		a.kill = killswitch.New(0)
+		return
+	}
+	a.kill = killswitch.New(c.MaxStale, fileSource)
+	a.file = &killswitch.File{Path: c.File, Name: fileSource, Switch: a.kill, Decode: config.LoadRevocations}
+}
+
+// loadRevocations reads the revocations. What cannot be read leaves the last good set in force, and the switch grows stale.
+func (a *app) loadRevocations() {
+	if a.file == nil {
+		return
+	}
+	if err := a.file.Load(); err != nil {
+		a.log.Error("revocations not read; the last good set stays in force", "error", err)
+		return
+	}
+	a.log.Debug("revocations read", "revision", a.kill.Status().Revision)
+}
+
+func (a *app) serve(ctx context.Context, s *config.Snapshot, lns []net.Listener) {
+	for i := range s.Listeners {
+		l := &s.Listeners[i]
+		a.running.Go(func() { a.fail(a.proxy.Serve(lns[i], l.Name)) })
+		a.log.Info("listening", "listener", l.Name, "address", a.addrs[l.Name])
+	}
+	if s.Admin != "" {
+		a.admin = &http.Server{
+			Handler: a.proxy.Admin(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+			ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		}
+		a.running.Go(func() { a.fail(a.admin.Serve(lns[len(lns)-1])) })
+		a.log.Info("listening", "listener", "admin", "address", a.addrs["admin"])
+	}
+	a.running.Go(func() { a.fail(config.Watch(ctx, a.log, a.watched, a.reload)) })
+	if a.file != nil {
+		a.running.Go(func() { a.watchRevocations(ctx, s.KillSwitch.MaxStale) })
+	}
+}
+
+// fail ends the process when something that must run for its whole life has ended.
+func (a *app) fail(err error) {
+	if err == nil || errors.Is(err, http.ErrServerClosed) || errors.Is(err, context.Canceled) {
+		return
+	}
+	select {
+	case a.failed <- err:
+	default:
+	}
+}
+
+func (a *app) watched() []string { return a.store.Current().Files }
+
+// watchRevocations reads the file when it changes, and often enough without a change that it does not count as stale.
+func (a *app) watchRevocations(ctx context.Context, maxStale time.Duration) {
+	a.running.Go(func() {
+		a.fail(config.Watch(ctx, a.log, func() []string { return []string{a.file.Path} }, a.loadRevocations))
+	})
+	every := maxStale / 3
+	if every <= 0 {
+		return
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			a.loadRevocations()
+		}
+	}
+}
+
+// shutdown drains and stops. It returns when everything is recorded.
+func (a *app) shutdown() {
+	s := a.store.Current()
+	a.log.Info("draining", "limit", s.Limits.Drain.String())
+	ctx, cancel := context.WithTimeout(context.Background(), s.Limits.Drain)
+	defer cancel()
+	a.proxy.Shutdown(ctx)
+	a.stop()
+	if a.admin != nil { // last, so that /readyz says "draining" to the end
+		_ = a.admin.Close()
+	}
+	a.running.Wait()
+	if err := a.audit.Close(5 * time.Second); err != nil {
+		a.log.Error("records were lost", "error", err)
+	}
+	if a.sink != nil {
+		_ = a.sink.Close()
+	}
+	a.log.Info("stopped")
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/identity"
+	"github.com/toolgate/toolgate/killswitch"
+	"github.com/toolgate/toolgate/proxy"
+)
+
+func newExplain() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain --config FILE --tool T --url URL",
+		Short: "Print the decision on a call, gate by gate, by the code that decides calls",
+		Long: "Print the decision on a call, gate by gate, by the code that decides calls. The network is not touched unless\n" +
+			"--resolve is given: then the token's signature is verified with its issuer's keys, and the host is resolved and\n" +
+			"its addresses judged. No credential is asked for and no upstream contacted in either case.\n" +
+			"The exit code is 0 if the call would be allowed, 1 if it would be denied.",
+		Args: cobra.NoArgs,
+	}
+	path := configFlag(cmd)
+	output := outputFlag(cmd)
+	var q proxy.Question
+	var tokenFile string
+	f := cmd.Flags()
+	f.StringVar(&q.Tool, "tool", "", "the `name` of the tool that calls")
+	f.StringVar(&q.URL, "url", "", "the `URL` that it calls, or host:port for a tunnel")
+	f.StringVar(&q.Method, "method", "GET", "the HTTP `method`")
+	f.StringVar(&tokenFile, "token-file", "", "a `file` that holds the caller's token")
+	f.BoolVar(&q.Network, "resolve", false, "verify the token's signature, resolve the host and judge its addresses")
+	for _, name := range []string{"tool", "url"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag was added above
+		}
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := output.valid(cmd); err != nil {
+			return err
+		}
+		q.Method = strings.ToUpper(q.Method)
+		e, err := explain(cmd.Context(), *path, tokenFile, q)
+		if err != nil {
+			return wrong{err}
+		}
+		if *output == "json" {
+			err = writeJSON(cmd.OutOrStdout(), e)
+		} else {
+			printExplanation(cmd.OutOrStdout(), e)
+		}
+		if err == nil && e.Decision != "allow" {
+			err = wrong{errPrinted}
+		}
+		return err
+	}
+	return cmd
+}
+
+func explain(ctx context.Context, path, tokenFile string, q proxy.Question) (proxy.Explanation, error) {
+	s, err := config.Load(path)
+	if err != nil {
+		return proxy.Explanation{}, err
+	}
+	if s.Tools[q.Tool] == nil {
+		return proxy.Explanation{}, fmt.Errorf("found --tool %q, expected one of: %s", q.Tool, strings.Join(toolNames(s), ", "))
+	}
+	if tokenFile != "" {
+		file := identity.TokenFile{Path: tokenFile}
+		if q.Token, err = file.Token(); err != nil {
+			return proxy.Explanation{}, err
+		}
+	}
+	gates, err := proxy.NewGates(s, nil, nil)
+	if err != nil {
+		return proxy.Explanation{}, err
+	}
+	kill, err := presentSwitch(s)
+	if err != nil {
+		return proxy.Explanation{}, err
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return proxy.Explain(ctx, gates, kill, q), nil
+}
+
+func toolNames(s *config.Snapshot) []string {
+	var names []string
+	for name := range s.Tools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// presentSwitch is the kill switch as the file has it now. A file that cannot be read leaves it unheard, as in a sidecar
+// that starts with it; one that is wrong is an error.
+func presentSwitch(s *config.Snapshot) (*killswitch.Switch, error) {
+	if s.KillSwitch.File == "" {
+		return killswitch.New(0), nil
+	}
+	k := killswitch.New(s.KillSwitch.MaxStale, fileSource)
+	file := killswitch.File{Path: s.KillSwitch.File, Name: fileSource, Switch: k, Decode: config.LoadRevocations}
+	err := file.Load()
+	var problems config.Problems
+	if errors.As(err, &problems) {
+		return nil, err
+	}
+	return k, nil
+}
+
+func printExplanation(w io.Writer, e proxy.Explanation) {
+	for _, s := range e.Steps {
+		fmt.Fprintf(w, "%-12s %-22s %s\n", s.Gate, s.Result, s.Detail)
+	}
+	if e.Decision == "allow" {
+		fmt.Fprintf(w, "\nallow: %s", e.Handling)
+		if e.Rule != "" {
+			fmt.Fprintf(w, " by %q", e.Rule)
+		}
+		fmt.Fprintf(w, ", policy revision %s\n", e.PolicyRevision)
+		return
+	}
+	fmt.Fprintf(w, "\ndeny: %d %s, policy revision %s\n%s\n", e.Status, e.Code, e.PolicyRevision, e.Detail)
+	for _, s := range e.NextSteps {
+		fmt.Fprintf(w, "  - %s\n", s)
+	}
+}

@@ -1,0 +1,124 @@
+// An authorization server that shares no code with Toolgate: oidc-provider with RFC 8693 token exchange as one more
+// grant type. Client authentication, replay detection, JWT access tokens and the JWKS are oidc-provider's own.
+//
+// The first line of stdin is the configuration as JSON; the process ends when stdin does, so that it cannot outlive the
+// test that started it. The first line of stdout is the issuer's URL.
+//
+//   {clients:   [client metadata, RFC 7591],
+//    subject:   {issuer, audience, jwks},        whose subject tokens are believed
+//    actor:     {issuer, audience, jwks},        and whose actor tokens
+//    resources: {"https://api.example": "scope-a scope-b"}}
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { Provider, errors } from 'oidc-provider';
+import * as jose from 'jose';
+
+const exchange = 'urn:ietf:params:oauth:grant-type:token-exchange';
+const jwtType = 'urn:ietf:params:oauth:token-type:jwt';
+const accessTokenType = 'urn:ietf:params:oauth:token-type:access_token';
+
+const lines = createInterface({ input: process.stdin });
+const [firstLine] = await once(lines, 'line');
+lines.on('close', () => process.exit(0));
+const config = JSON.parse(firstLine);
+
+const server = createServer();
+server.listen(0, '127.0.0.1');
+await once(server, 'listening');
+const url = `http://127.0.0.1:${server.address().port}`;
+
+function resourceServer(ctx, id) {
+  if (!Object.hasOwn(config.resources, id)) throw new errors.InvalidTarget();
+  return {
+    audience: id,
+    scope: config.resources[id],
+    accessTokenFormat: 'jwt',
+    accessTokenTTL: 120,
+    jwt: { sign: { alg: 'ES256' } },
+  };
+}
+
+const { privateKey } = await jose.generateKeyPair('ES256', { extractable: true });
+const provider = new Provider(url, {
+  clients: config.clients.map((c) => ({ grant_types: [exchange], redirect_uris: [], response_types: [], ...c })),
+  clientAuthMethods: ['client_secret_basic', 'private_key_jwt'],
+  clientDefaults: { id_token_signed_response_alg: 'ES256' },
+  cookies: { keys: [crypto.randomUUID()] },
+  extraTokenClaims: (ctx) => ({ act: ctx.state.act }),
+  features: {
+    devInteractions: { enabled: false },
+    resourceIndicators: { enabled: true, getResourceServerInfo: resourceServer },
+  },
+  jwks: { keys: [{ ...await jose.exportJWK(privateKey), use: 'sig', alg: 'ES256', kid: 'e2e' }] },
+});
+
+async function verify(name, params, trusted) {
+  if (params[`${name}_type`] !== jwtType) throw new errors.InvalidRequest(`${name}_type is not supported`);
+  try {
+    const { payload } = await jose.jwtVerify(params[name], jose.createLocalJWKSet(trusted.jwks), {
+      issuer: trusted.issuer,
+      audience: trusted.audience,
+      algorithms: ['ES256'],
+      requiredClaims: ['sub', 'exp'],
+    });
+    return payload;
+  } catch (err) {
+    throw new errors.InvalidRequest(`${name} is not accepted: ${err.code}`);
+  }
+}
+
+// target is the one resource server that audience and resource name.
+function target(ctx, { audience, resource }) {
+  const names = new Set([audience, resource].flat().filter(Boolean));
+  if (names.size !== 1) throw new errors.InvalidTarget();
+  const [id] = names;
+  return new provider.ResourceServer(id, resourceServer(ctx, id));
+}
+
+function narrowed(scope, rs) {
+  const asked = (scope ?? '').split(' ').filter(Boolean);
+  if (asked.length === 0) throw new errors.InvalidScope('scope is missing');
+  const beyond = asked.filter((s) => !rs.scopes.has(s));
+  if (beyond.length) throw new errors.InvalidScope('scope is not for this resource', beyond.join(' '));
+  return asked.join(' ');
+}
+
+function checkMayAct(subject, actor) {
+  const may = subject.may_act;
+  if (may && (may.sub !== actor.sub || (may.iss && may.iss !== actor.iss))) {
+    throw new errors.InvalidRequest('the actor may not act for this subject');
+  }
+}
+
+async function tokenExchange(ctx) {
+  const { client, params } = ctx.oidc;
+  if ((params.requested_token_type ?? accessTokenType) !== accessTokenType) {
+    throw new errors.InvalidRequest('requested_token_type is not supported');
+  }
+  const subject = await verify('subject_token', params, config.subject);
+  const actor = await verify('actor_token', params, config.actor);
+  checkMayAct(subject, actor);
+  const rs = target(ctx, params);
+  ctx.state.act = { sub: actor.sub, iss: actor.iss, ...(subject.act && { act: subject.act }) };
+  const token = new provider.AccessToken({
+    accountId: subject.sub, client, gty: 'token_exchange', resourceServer: rs, scope: narrowed(params.scope, rs),
+  });
+  ctx.body = {
+    access_token: await token.save(),
+    issued_token_type: accessTokenType,
+    token_type: token.tokenType,
+    expires_in: token.expiration,
+    scope: token.scope,
+  };
+}
+
+provider.registerGrantType(exchange, tokenExchange, [
+  'subject_token', 'subject_token_type', 'actor_token', 'actor_token_type', 'requested_token_type',
+  'audience', 'resource', 'scope',
+], ['audience', 'resource']);
+for (const event of ['grant.error', 'server_error']) {
+  provider.on(event, (ctx, err) => console.error(event, err.error ?? err, err.error_description ?? ''));
+}
+server.on('request', provider.callback());
+console.log(url);

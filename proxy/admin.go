@@ -1,0 +1,64 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/toolgate/toolgate/redact"
+)
+
+// Admin returns the handler of the admin listener: /metrics, /healthz and /readyz. It shows nothing secret and changes
+// nothing.
+func (p *Proxy) Admin() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", p.metrics.Handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		checks, ready := p.ready(r.Context())
+		w.Header().Set("Content-Type", "application/json")
+		if !ready {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_ = json.NewEncoder(w).Encode(checks)
+	})
+	return mux
+}
+
+// readyTimeout bounds what a probe may wait for an issuer.
+const readyTimeout = 2 * time.Second
+
+// ready checks what a call needs from the sidecar itself. Each check is "ok" or says what is wrong.
+func (p *Proxy) ready(ctx context.Context) (map[string]string, bool) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	g := p.gates.Load()
+	checks := map[string]string{"policy_revision": g.snapshot.Revision, "identity": "ok", "kill_switch": "ok", "audit": "ok", "lifecycle": "ok"}
+	ready := true
+	fail := func(check, why string) { checks[check], ready = why, false }
+	if err := g.Ready(ctx); err != nil {
+		fail("identity", redact.Error(err))
+	}
+	if s := p.kill.Status(); s.Stale {
+		fail("kill_switch", "stale: high and critical tools are denied")
+	}
+	if err := p.audit.Ready(); err != nil {
+		fail("audit", redact.Error(err))
+	}
+	if p.draining.Load() {
+		fail("lifecycle", "draining")
+	}
+	return checks, ready
+}
+
+func ageSeconds(d time.Duration) float64 {
+	if d < 0 {
+		return math.Inf(1)
+	}
+	return d.Seconds()
+}

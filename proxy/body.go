@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/toolgate/toolgate/redact"
+)
+
+// maxCapture is how much of a JSON request is kept to describe it; more is described by its length.
+const maxCapture = 64 << 10
+
+// requestBody is the client's body on its way out: counted, watched, and kept in part for the record's shape. The
+// transport reads it on a goroutine of its own, which may outlive the round trip.
+type requestBody struct {
+	in      io.ReadCloser
+	dog     *watchdog
+	from    http.Header // trailers as they arrive
+	trailer http.Header // trailers as they may leave
+
+	mu    sync.Mutex
+	n     int64
+	kept  []byte
+	keep  bool
+	whole bool // the end was reached
+	err   error
+}
+
+func (c *call) newRequestBody(r *http.Request, dog *watchdog) *requestBody {
+	b := &requestBody{in: r.Body, dog: dog, from: r.Trailer, keep: isJSON(r.Header.Get("Content-Type"))}
+	for name := range r.Trailer {
+		if !forbiddenTrailer(name) {
+			if b.trailer == nil {
+				b.trailer = http.Header{}
+			}
+			b.trailer[name] = nil
+		}
+	}
+	return b
+}
+
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.in.Read(p)
+	b.dog.touch()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.n += int64(n)
+	if b.keep && len(b.kept) < maxCapture {
+		b.kept = append(b.kept, p[:min(n, maxCapture-len(b.kept))]...)
+	}
+	if err == io.EOF {
+		b.whole = true
+		for name := range b.trailer {
+			b.trailer[name] = b.from[name]
+		}
+	} else if err != nil {
+		b.err = err
+	}
+	return n, err
+}
+
+func (b *requestBody) Close() error { return b.in.Close() }
+
+// failed returns the error of reading from the client, if any.
+func (b *requestBody) failed() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
+// describeInput notes what the request's body was like, and logs its redacted form where the config asks for it.
+func (c *call) describeInput(r *http.Request, b *requestBody) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c.rec.BytesOut = b.n
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil {
+		c.rec.InputType = t
+	}
+	if len(b.kept) > 0 && b.whole && b.n == int64(len(b.kept)) {
+		c.rec.InputShape = redact.Shape(b.kept, c.tool.InputFields)
+	}
+	if c.gates.snapshot.Log.Payloads {
+		c.logPayload(r, b)
+	}
+}
+
+func (c *call) logPayload(r *http.Request, b *requestBody) {
+	res := c.tool.Scrubber.Body(r.Header.Get("Content-Type"), b.kept, b.whole && b.n == int64(len(b.kept)))
+	c.rec.RedactionStatus, c.rec.RedactionCounts = res.Status, res.Counts
+	for class, n := range res.Counts {
+		c.proxy.metrics.redacted(class, n)
+	}
+	c.proxy.log.LogAttrs(context.Background(), slog.LevelInfo, "payload", slog.String("decision_id", c.rec.ID),
+		slog.String("tool", c.tool.Name), slog.String("method", r.Method), slog.String("host", c.target.Host), slog.String("url", redact.URL(r.URL.String())),
+		slog.Any("header", redact.Headers(r.Header)), slog.String("body", res.Text))
+}
+
+func isJSON(contentType string) bool {
+	t, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (t == "application/json" || strings.HasSuffix(t, "+json"))
+}

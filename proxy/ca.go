@@ -1,0 +1,152 @@
+package proxy
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// CA signs the leaves that interception shows to the tool. Its key stays in this process's memory.
+type CA struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// NewCA makes a CA with a P-256 key, valid for a year; a sidecar lives shorter, and the next one makes its own.
+func NewCA() (*CA, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: "Toolgate sidecar CA", Organization: []string{"Toolgate"}},
+		NotBefore:             now.Add(-time.Hour),
+		NotAfter:              now.AddDate(1, 0, 0),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &CA{cert, key}, nil
+}
+
+// LoadCA reads a CA from PEM files. Errors: unreadable, not a CA, out of its validity, key of another certificate.
+func LoadCA(certFile, keyFile string) (*CA, error) {
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("CA %s: %w", certFile, err)
+	}
+	cert := pair.Leaf
+	signer, ok := pair.PrivateKey.(crypto.Signer)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("CA %s: its key cannot sign", certFile)
+	case !cert.IsCA || !cert.BasicConstraintsValid:
+		return nil, fmt.Errorf("CA %s: it is no CA certificate (basic constraints)", certFile)
+	case time.Now().After(cert.NotAfter):
+		return nil, fmt.Errorf("CA %s: it expired at %s", certFile, cert.NotAfter.Format(time.RFC3339))
+	}
+	return &CA{cert, signer}, nil
+}
+
+// PEM returns the certificate for clients to trust.
+func (ca *CA) PEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})
+}
+
+// WriteFile writes the certificate to name, whole or not at all, readable by everyone.
+func (ca *CA) WriteFile(name string) error {
+	tmp, err := os.CreateTemp(filepath.Dir(name), ".ca-*")
+	if err != nil {
+		return err
+	}
+	_, werr := tmp.Write(ca.PEM())
+	err = errors.Join(werr, tmp.Chmod(0o644), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}
+
+const (
+	leafLife   = 24 * time.Hour
+	leafMargin = time.Hour // a leaf with less left is signed anew
+)
+
+// Leaf signs a certificate for one canonical host, with a key of its own, valid for a day.
+func (ca *CA) Leaf(host string) (*tls.Certificate, error) { return ca.leaf(host, time.Now()) }
+
+func (ca *CA) leaf(host string, now time.Time) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		NotBefore:    now.Add(-time.Hour),
+		NotAfter:     earlier(now.Add(leafLife), ca.cert.NotAfter),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	} else {
+		template.DNSNames = []string{host}
+	}
+	if len(host) <= 64 { // RFC 5280, appendix A.1: ub-common-name
+		template.Subject.CommonName = host
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, key.Public(), ca.key)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{der, ca.cert.Raw}, PrivateKey: key, Leaf: parsed}, nil
+}
+
+func newSerial() (*big.Int, error) {
+	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

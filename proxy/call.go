@@ -1,0 +1,94 @@
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/toolgate/toolgate/audit"
+	"github.com/toolgate/toolgate/broker"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/egress"
+	"github.com/toolgate/toolgate/identity"
+	"github.com/toolgate/toolgate/redact"
+)
+
+// call is one request or one tunnel on its way through the gates. It belongs to one goroutine at a time.
+type call struct {
+	proxy    *Proxy
+	gates    *Gates
+	listener *config.Listener
+	rec      audit.Record
+	attempts egress.Attempts
+
+	target    egress.Target
+	caller    *identity.Caller
+	token     redact.Secret
+	tool      *config.Tool
+	binding   *broker.Binding
+	intercept bool // a tunnel whose requests must be seen
+
+	ctx     context.Context // ends when the call is revoked; set by the guard
+	release context.CancelFunc
+
+	trace      func(Step) // of explain; nil otherwise
+	unverified bool       // of explain: the token's signature is not checked
+	handed     bool       // another goroutine finishes the call; read and written by the handler's only
+	done       bool
+	within     *tunnel // the intercepted tunnel that the request came through
+}
+
+// begin opens the record of a call, before any check.
+func (p *Proxy) begin(listener, kind string) *call {
+	g := p.gates.Load()
+	return &call{
+		proxy: p, gates: g, listener: g.listener(listener),
+		rec: audit.Record{
+			ID: audit.NewID(), Time: time.Now(), Kind: kind, Listener: listener,
+			Decision: "deny", PolicyRevision: g.snapshot.Revision, Mode: string(g.snapshot.Mode),
+		},
+	}
+}
+
+// refuse notes a denial or failure in the record.
+func (c *call) refuse(d *Denial) {
+	c.rec.Code = string(d.Code)
+	if d.meaning().failure {
+		c.rec.Decision = "allow"
+	} else {
+		c.rec.Decision = "deny"
+	}
+	if d.Cause != nil && c.rec.ErrorClass == "" {
+		c.proxy.log.LogAttrs(context.Background(), slog.LevelDebug, "refused", slog.String("decision_id", c.rec.ID),
+			slog.String("code", string(d.Code)), slog.Any("cause", d.Cause))
+	}
+}
+
+// finish writes the record and counts the call, once, whatever happened.
+func (c *call) finish() {
+	if c.done {
+		return
+	}
+	c.done = true
+	if c.release != nil {
+		c.release()
+	}
+	c.rec.Total = time.Since(c.rec.Time)
+	c.rec.DialAttempts = int(c.attempts.Dialed.Load())
+	c.proxy.metrics.count(&c.rec)
+	c.proxy.audit.Write(c.rec)
+}
+
+// finishUnlessHanded is what the handler defers: a tunnel goes on when its handler has returned, and is finished by
+// whoever ends it.
+func (c *call) finishUnlessHanded() {
+	if !c.handed {
+		c.finish()
+	}
+}
+
+// credentialRef notes which credential the call carries.
+func (c *call) credentialRef(ref broker.Ref) {
+	c.rec.CredentialBinding, c.rec.CredentialKind, c.rec.CredentialAudience = ref.Binding, ref.Kind, ref.Audience
+	c.rec.CredentialScopes, c.rec.CredentialExpires = ref.Scopes, ref.Expires
+}

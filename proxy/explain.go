@@ -1,0 +1,203 @@
+package proxy
+
+import (
+	"context"
+	"encoding/base64"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/toolgate/toolgate/audit"
+	"github.com/toolgate/toolgate/broker"
+	"github.com/toolgate/toolgate/killswitch"
+)
+
+// Question is a call that might be made.
+type Question struct {
+	Tool, Token string
+	URL         string // absolute http or https URL, or host:port for a tunnel alone
+	Method      string
+	Network     bool // verify the token's signature, resolve the host's name and judge its addresses
+}
+
+// Explanation is the decision that the proxy would take, gate by gate, up to the gates that need an upstream.
+type Explanation struct {
+	Decision       string   `json:"decision"` // allow or deny
+	Code           Code     `json:"code,omitempty"`
+	Status         int      `json:"status,omitempty"`
+	Detail         string   `json:"detail,omitempty"`
+	NextSteps      []string `json:"next_steps,omitempty"`
+	Tool           string   `json:"tool"`
+	Handling       string   `json:"handling,omitempty"` // relay, intercept or forward
+	Rule           string   `json:"rule,omitempty"`
+	PolicyRevision string   `json:"policy_revision"`
+	Steps          []Step   `json:"steps"`
+}
+
+// Explain takes the decision on q with the code that decides calls. Without q.Network it touches no network: the
+// token's claims are read without checking its signature, and no name is resolved.
+func Explain(ctx context.Context, g *Gates, kill *killswitch.Switch, q Question) Explanation {
+	records := audit.New(io.Discard, audit.Options{})
+	defer func() { _ = records.Close(0) }()
+	p := &Proxy{kill: kill, audit: records, log: slog.New(slog.DiscardHandler)}
+	p.gates.Store(g)
+	e := &explainer{proxy: p, question: q}
+	e.result.Tool, e.result.PolicyRevision = q.Tool, g.snapshot.Revision
+	e.explain(ctx)
+	return e.result
+}
+
+type explainer struct {
+	proxy    *Proxy
+	question Question
+	result   Explanation
+}
+
+// explain asks for the tunnel first where a client would, then for the request in it.
+func (e *explainer) explain(ctx context.Context) {
+	q := e.question
+	if !strings.Contains(q.URL, "://") {
+		e.ask(ctx, &ask{tunnel: true, method: http.MethodConnect, authority: q.URL}, "relay")
+		return
+	}
+	u, err := url.Parse(q.URL)
+	if err != nil {
+		u = &url.URL{} // an empty URL is malformed to the gate as well, and its text is safe
+	}
+	r := &http.Request{Method: q.Method, URL: u, Host: u.Host}
+	if u.Scheme != "https" {
+		e.ask(ctx, plainAsk(r), "forward")
+		return
+	}
+	authority := u.Host
+	if u.Port() == "" && !strings.HasSuffix(authority, ":") {
+		authority += ":443"
+	}
+	if u.User != nil {
+		e.ask(ctx, plainAsk(r), "forward")
+		return
+	}
+	c := e.ask(ctx, &ask{tunnel: true, method: http.MethodConnect, authority: authority}, "relay")
+	if c != nil && c.intercept {
+		inside := &tunnel{target: c.target, proxyAuthorization: e.authorization()}
+		e.ask(ctx, innerAsk(r, inside, "https"), "intercept")
+	}
+}
+
+// ask runs the gates on one question and keeps the outcome. It returns the call if it was allowed.
+func (e *explainer) ask(ctx context.Context, a *ask, handling string) *call {
+	a.proxyAuthorization = e.authorization()
+	c := e.proxy.begin(e.listener(), "explain")
+	c.trace = func(s Step) { e.result.Steps = append(e.result.Steps, s) }
+	c.unverified = !e.question.Network
+	d := c.decide(ctx, a)
+	if d == nil && e.question.Network && (!a.tunnel || !c.intercept) {
+		d = c.checkAddress(ctx)
+	}
+	if c.release != nil {
+		c.release()
+	}
+	r := &e.result
+	r.Decision, r.Rule, r.Handling = "allow", c.rec.Rule, handling
+	if d != nil {
+		m := d.meaning()
+		r.Decision, r.Code, r.Status, r.Detail, r.NextSteps, r.Handling = "deny", d.Code, m.status, d.Detail, m.nextSteps, ""
+		return nil
+	}
+	return c
+}
+
+// authorization is how a client would name tool and caller.
+func (e *explainer) authorization() []string {
+	if e.question.Token == "" && e.single() {
+		return nil
+	}
+	return []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(e.question.Tool+":"+e.question.Token))}
+}
+
+func (e *explainer) single() bool {
+	return e.proxy.gates.Load().listener(e.listener()).Tool != ""
+}
+
+// listener returns the name of a listener that serves the tool; none serves an unknown one.
+func (e *explainer) listener() string {
+	for _, l := range e.proxy.gates.Load().snapshot.Listeners {
+		if l.Tool == e.question.Tool || slices.Contains(l.Tools, e.question.Tool) {
+			return l.Name
+		}
+	}
+	return ""
+}
+
+// checkAddress is gate 7 without the dial.
+func (c *call) checkAddress(ctx context.Context) *Denial {
+	c.ctx = ctx
+	err := c.gates.upstreams[c.tool.Name].dialer.Check(ctx, c.tool.Name, c.target.Host, c.target.Port)
+	var d *Denial
+	if err != nil {
+		d = c.failure(err)
+	}
+	c.step("dial", d, "addresses judged, none contacted")
+	return d
+}
+
+// Step is what one gate said of a call that is being explained.
+type Step struct {
+	Gate   string `json:"gate"`
+	Result string `json:"result"` // "pass" or a code
+	Detail string `json:"detail,omitempty"`
+}
+
+// step tells an explained call's listener what a gate said. It costs a running call one comparison.
+func (c *call) step(gate string, d *Denial, detail string) {
+	if c.trace == nil {
+		return
+	}
+	s := Step{Gate: gate, Result: "pass", Detail: detail}
+	if d != nil {
+		s.Result, s.Detail = string(d.Code), d.Detail
+	}
+	c.trace(s)
+}
+
+func (c *call) callerText() string {
+	if c.trace == nil || c.caller == nil {
+		return ""
+	}
+	if c.caller.Subject == "" {
+		return "nobody (identity is not required)"
+	}
+	parts := []string{"subject " + c.caller.Subject}
+	for _, p := range [][2]string{{"tenant", c.caller.Tenant}, {"agent", c.caller.Agent}, {"task", c.caller.Task}, {"run", c.caller.Run}} {
+		if p[1] != "" {
+			parts = append(parts, p[0]+" "+p[1])
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (c *call) bindingText() string {
+	switch {
+	case c.trace == nil:
+		return ""
+	case c.binding == nil && c.intercept:
+		return "none; intercepted for its rules"
+	case c.binding == nil:
+		return "none"
+	default:
+		return "binding " + c.binding.Name + " (" + c.binding.Kind() + ")" + audienceText(c.binding)
+	}
+}
+
+func audienceText(b *broker.Binding) string {
+	if b.TokenExchange == nil {
+		return ""
+	}
+	if b.TokenExchange.Audience != "" {
+		return " for " + b.TokenExchange.Audience
+	}
+	return " for " + b.TokenExchange.Resource
+}

@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"net/netip"
+	"os"
+
+	"github.com/toolgate/toolgate/broker"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/egress"
+	"github.com/toolgate/toolgate/identity"
+)
+
+// Gates is what one configuration makes of the gates: immutable, and replaced whole on reload, so that a call sees one
+// configuration from its beginning to its end.
+type Gates struct {
+	snapshot   *config.Snapshot
+	verifier   *identity.Verifier
+	broker     *broker.Broker
+	addresses  *egress.Addresses
+	upstreams  map[string]*upstream           // by tool
+	tokenFiles map[string]*identity.TokenFile // by listener
+}
+
+// NewGates prepares the gates of a snapshot. It contacts nobody. own are the addresses that the sidecar itself listens
+// on. An error leaves nothing behind.
+func NewGates(s *config.Snapshot, own []netip.AddrPort, observe func(broker.Event)) (*Gates, error) {
+	verifier, err := identity.New(s.Identity.Issuers)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	b, err := broker.New(s.Bindings, broker.Options{Generation: s.Revision, Observe: observe})
+	if err != nil {
+		return nil, fmt.Errorf("broker: %w", err)
+	}
+	roots, err := upstreamRoots(s.Egress.UpstreamCAFile)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gates{
+		snapshot: s, verifier: verifier, broker: b,
+		addresses:  &egress.Addresses{Exempt: s.Egress.Exempt, Cluster: s.Egress.Cluster, Own: own},
+		upstreams:  map[string]*upstream{},
+		tokenFiles: map[string]*identity.TokenFile{},
+	}
+	dialer := &egress.Dialer{
+		Addresses: g.addresses,
+		Resolver:  egress.NewResolver(s.Egress.Resolver),
+		Timeout:   s.Limits.DialTimeout,
+	}
+	for name := range s.Tools {
+		g.upstreams[name] = newUpstream(name, dialer, roots, s.Limits)
+	}
+	for _, l := range s.Listeners {
+		if l.TokenFile != "" {
+			g.tokenFiles[l.Name] = &identity.TokenFile{Path: l.TokenFile}
+		}
+	}
+	return g, nil
+}
+
+func upstreamRoots(file string) (*x509.CertPool, error) {
+	roots, err := x509.SystemCertPool()
+	if err != nil { // an image without any roots: only the configured ones are trusted
+		roots = x509.NewCertPool()
+	}
+	if file == "" {
+		return roots, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("egress.upstreamCAFile: %w", err)
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("egress.upstreamCAFile: %s holds no certificate", file)
+	}
+	return roots, nil
+}
+
+// Snapshot returns the configuration of these gates.
+func (g *Gates) Snapshot() *config.Snapshot { return g.snapshot }
+
+// Ready reports whether callers can be verified: every issuer's keys are at hand.
+func (g *Gates) Ready(ctx context.Context) error { return g.verifier.Ready(ctx) }
+
+// drop removes cached credentials of the calls that a revocation covers.
+func (g *Gates) drop(match func(broker.Key) bool) int { return g.broker.Drop(match) }
+
+// listener returns the configuration of a listener. A name that has none serves no tool.
+func (g *Gates) listener(name string) *config.Listener {
+	for i := range g.snapshot.Listeners {
+		if l := &g.snapshot.Listeners[i]; l.Name == name {
+			return l
+		}
+	}
+	return &config.Listener{Name: name}
+}
+
+// retire ends what idles; running calls keep what they hold.
+func (g *Gates) retire() {
+	for _, u := range g.upstreams {
+		u.closeIdle()
+	}
+}

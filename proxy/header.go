@@ -1,0 +1,81 @@
+package proxy
+
+import (
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// hopByHop are the headers of one connection (RFC 9110, section 7.6.1, and what older clients send).
+var hopByHop = []string{
+	"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
+}
+
+// outgoing returns the client's headers as they may go to the upstream: without those of its connection, without those
+// that it nominates, without what is between it and the sidecar, in any spelling that servers fold together.
+func outgoing(in http.Header) http.Header {
+	out := make(http.Header, len(in)+1)
+	for name, values := range in {
+		if !private(name) {
+			out[name] = append([]string(nil), values...)
+		}
+	}
+	stripHop(out, in["Connection"])
+	if httpguts.HeaderValuesContainsToken(in["Te"], "trailers") {
+		out.Set("Te", "trailers")
+	}
+	if _, given := out["User-Agent"]; !given {
+		out["User-Agent"] = []string{""} // keeps net/http from adding its own
+	}
+	return out
+}
+
+// incoming returns the upstream's headers as they may go to the client.
+func incoming(in http.Header) http.Header {
+	out := in.Clone()
+	stripHop(out, in["Connection"])
+	out.Del("Proxy-Authenticate")
+	out.Del("Toolgate-Denial") // only the sidecar may say so
+	out.Del("Alt-Svc")         // an invitation to go round the proxy
+	return out
+}
+
+func stripHop(h http.Header, connection []string) {
+	for _, line := range connection {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = textproto.TrimString(name); name != "" {
+				h.Del(name)
+			}
+		}
+	}
+	for _, name := range hopByHop {
+		h.Del(name)
+	}
+}
+
+// private reports whether a header is between the client and the sidecar, or would have the upstream believe something
+// of the connection that the tool made up.
+func private(name string) bool {
+	n := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	return strings.HasPrefix(n, "proxy-") || strings.HasPrefix(n, "toolgate-") || strings.HasPrefix(n, "x-forwarded-") || n == "forwarded" || n == "via"
+}
+
+// forbiddenTrailer reports whether a trailer field would change what was decided if a recipient merged it into the
+// headers (RFC 9110, section 6.5.1).
+func forbiddenTrailer(name string) bool {
+	switch textproto.CanonicalMIMEHeaderKey(name) {
+	case "Authorization", "Cookie", "Set-Cookie", "Host", "Content-Length", "Content-Encoding", "Content-Type", "Content-Range",
+		"Transfer-Encoding", "Trailer", "Te", "Connection", "Upgrade", "Expect", "Cache-Control", "Max-Forwards", "Www-Authenticate":
+		return true
+	}
+	return private(name)
+}
+
+// isWebSocket reports whether an h1 request asks for a WebSocket (RFC 6455, section 4.1). No other upgrade is passed on.
+func isWebSocket(r *http.Request) bool {
+	return r.ProtoMajor == 1 && r.Method == http.MethodGet &&
+		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade") &&
+		strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}

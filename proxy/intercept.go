@@ -1,0 +1,249 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/egress"
+)
+
+// tunnel is an intercepted connection: who opened it and where to. Its requests are calls of their own.
+type tunnel struct {
+	open
+	listener           string
+	target             egress.Target
+	proxyAuthorization []string
+	connect            *call // the CONNECT, recorded only when no request came of it
+	stop               func() bool
+	requests           atomic.Int32
+	ended              sync.Once
+}
+
+// taggedConn is a client connection that remembers its tunnel and gives back the bytes that were read too early.
+type taggedConn struct {
+	net.Conn
+	tunnel *tunnel
+	early  []byte
+}
+
+func (c *taggedConn) Read(p []byte) (int, error) {
+	if len(c.early) > 0 {
+		n := copy(p, c.early)
+		c.early = c.early[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+var (
+	errSNI = errors.New("SNI names another host than the CONNECT")
+)
+
+// innerServer is our own net/http server for what is inside intercepted tunnels: limits, timeouts, h1 and h2 are its.
+type innerServer struct {
+	proxy   *Proxy
+	server  *http.Server
+	conns   chan net.Conn
+	closed  chan struct{}
+	tls     *tls.Config
+	timeout time.Duration // for the first byte
+}
+
+type tunnelKey struct{}
+
+func newInnerServer(p *Proxy, limits config.Limits) *innerServer {
+	s := &innerServer{proxy: p, conns: make(chan net.Conn), closed: make(chan struct{}), timeout: limits.HeaderTimeout}
+	// One config for all tunnels, so that sessions are resumed. A resumption does not ask for the certificate again,
+	// so the name is checked where every hello passes.
+	s.tls = &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1"},
+		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+			return nil, h.Conn.(*taggedConn).tunnel.checkSNI(h.ServerName)
+		},
+		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return p.leaves.get(h.Conn.(*taggedConn).tunnel.target.Host)
+		},
+	}
+	s.server = &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		ReadHeaderTimeout: limits.HeaderTimeout,
+		IdleTimeout:       limits.IdleTimeout,
+		MaxHeaderBytes:    limits.MaxHeaderBytes,
+		TLSConfig:         s.tls,
+		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, tunnelKey{}, tunnelOf(c))
+		},
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateClosed {
+				tunnelOf(c).close(c)
+			}
+		},
+	}
+	go func() { _ = s.server.Serve(s) }()
+	return s
+}
+
+func tunnelOf(c net.Conn) *tunnel {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	return c.(*taggedConn).tunnel
+}
+
+// Accept, Close and Addr make the server's listener: connections come from tunnels.
+func (s *innerServer) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.conns:
+		return c, nil
+	case <-s.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept.
+func (s *innerServer) Close() error {
+	select {
+	case <-s.closed:
+	default:
+		close(s.closed)
+	}
+	return nil
+}
+
+// Addr is of no use to anyone.
+func (s *innerServer) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (t *tunnel) checkSNI(name string) error {
+	if name == "" { // allowed by TLS; the requests name the host, and must name this one
+		return nil
+	}
+	if host, err := egress.ParseHost(name); err != nil || host != t.target.Host {
+		return errSNI
+	}
+	return nil
+}
+
+// interceptConn accepts the tunnel and hands it to the inner server, once its first byte tells whether it speaks TLS.
+func (c *call) interceptConn(conn net.Conn, early []byte, a *ask) {
+	t := &tunnel{listener: c.listener.Name, target: c.target, proxyAuthorization: a.proxyAuthorization, connect: c}
+	t.tool = c.rec.Tool
+	t.cut = func(error) { _ = conn.Close() }
+	if !c.proxy.tunnels.add(&t.open) {
+		c.refuseConn(conn, deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil))
+		return
+	}
+	c.rec.Intercepted, c.rec.Status = true, http.StatusOK
+	c.handed = true
+	if ctx := c.ctx; ctx != nil {
+		t.stop = context.AfterFunc(ctx, func() {
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0)
+			}
+			_ = conn.Close()
+		})
+	}
+	go c.proxy.inner.accept(&taggedConn{Conn: conn, tunnel: t, early: early})
+}
+
+// accept runs on a goroutine of its own: it waits for the client's first byte.
+func (s *innerServer) accept(c *taggedConn) {
+	if _, err := c.Conn.Write([]byte(established)); err != nil {
+		c.tunnel.abandon(c)
+		return
+	}
+	if len(c.early) == 0 {
+		first := make([]byte, 1)
+		_ = c.SetReadDeadline(time.Now().Add(s.timeout))
+		n, err := c.Conn.Read(first)
+		if n == 0 || err != nil {
+			c.tunnel.abandon(c)
+			return
+		}
+		_ = c.SetReadDeadline(time.Time{})
+		c.early = first
+	}
+	var conn net.Conn = c
+	if c.early[0] == recordHandshake {
+		conn = tls.Server(c, s.tls)
+	}
+	select {
+	case s.conns <- conn:
+	case <-s.closed:
+		c.tunnel.abandon(c)
+	}
+}
+
+// recordHandshake is the first byte of a TLS connection (RFC 8446, section 5.1).
+const recordHandshake = 0x16
+
+// abandon ends a tunnel that the inner server never saw.
+func (t *tunnel) abandon(c *taggedConn) {
+	_ = c.Conn.Close()
+	t.close(c)
+}
+
+// close is called once the connection is gone. A tunnel without a request, such as one whose client does not trust the CA,
+// is a call of its own and leaves its record; otherwise the requests are the calls.
+func (t *tunnel) close(conn net.Conn) {
+	t.ended.Do(func() {
+		if t.stop != nil {
+			t.stop()
+		}
+		t.connect.proxy.tunnels.remove(&t.open)
+		c := t.connect
+		if t.requests.Load() > 0 {
+			c.forget()
+			return
+		}
+		if c.ctx != nil && c.ctx.Err() != nil {
+			c.cutBy(context.Cause(c.ctx))
+		} else if tc, ok := conn.(*tls.Conn); ok && !tc.ConnectionState().HandshakeComplete {
+			c.rec.ErrorClass = "client_tls"
+		} else {
+			c.rec.ErrorClass = "no_request"
+		}
+		c.finish()
+	})
+}
+
+// serve carries one request of an intercepted tunnel. It inherits nothing of the tunnel's Allow.
+func (s *innerServer) serve(w http.ResponseWriter, r *http.Request) {
+	t := r.Context().Value(tunnelKey{}).(*tunnel)
+	t.requests.Add(1)
+	t.touch()
+	c := s.proxy.begin(t.listener, "request")
+	c.rec.Intercepted = true
+	defer c.finish()
+	defer c.contain()
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	c.within = t
+	c.serve(w, r, innerAsk(r, t, scheme))
+}
+
+// answerInside reports whether a refused CONNECT is accepted so that the refusal can be read inside: where the config says that
+// clients trust our CA, for refusals that policy made of a well-formed target.
+func (c *call) answerInside(d *Denial) bool {
+	return c.gates.snapshot.InTunnel && d.meaning().status == http.StatusForbidden && c.tool != nil
+}
+
+// forget ends a call without a record: what it stood for is recorded elsewhere.
+func (c *call) forget() {
+	c.done = true
+	if c.release != nil {
+		c.release()
+	}
+}

@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/toolgate/toolgate/audit"
+	"github.com/toolgate/toolgate/broker"
+	"github.com/toolgate/toolgate/config"
+)
+
+// Metrics counts what happens. Calls are counted from the finished record, so that numbers and records agree. Labels
+// come from configured sets only; a tool that is in none is "other".
+type Metrics struct {
+	registry  *prometheus.Registry
+	tools     atomic.Pointer[config.Snapshot]
+	calls     *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	decision  prometheus.Histogram
+	exchanges *prometheus.CounterVec
+	exchange  prometheus.Histogram
+	cache     *prometheus.CounterVec
+	cuts      *prometheus.CounterVec
+	masks     *prometheus.CounterVec
+	records   *prometheus.CounterVec
+	reloads   *prometheus.CounterVec
+	info      *prometheus.GaugeVec
+}
+
+// buckets reach 120 s, since tools wait for models and reports; the native histogram beside them is finer.
+var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
+
+// fastBuckets are for what happens within the process.
+var fastBuckets = []float64{1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 1e-2, .1, 1}
+
+// NewMetrics returns metrics in a registry of their own, with those of the Go runtime and the process.
+func NewMetrics(s *config.Snapshot, version string) *Metrics {
+	m := &Metrics{
+		registry:  prometheus.NewRegistry(),
+		calls:     counters("calls_total", "Finished calls, by tool, decision and code (ok when nothing went wrong).", "tool", "decision", "code"),
+		duration:  histograms("call_duration_seconds", "Time of a finished request, from its first gate to its last byte.", buckets, "tool"),
+		decision:  prometheus.NewHistogram(histogram("decision_duration_seconds", "Time of the gates of a request, without credential and dial.", fastBuckets)),
+		exchanges: counters("token_exchanges_total", "Requests for a credential to an issuer, by binding and result.", "binding", "result"),
+		exchange:  prometheus.NewHistogram(histogram("token_exchange_duration_seconds", "Time of a request for a credential to an issuer.", buckets)),
+		cache:     counters("token_cache_events_total", "What the credential cache did.", "result"),
+		cuts:      counters("calls_cut_total", "Running calls cut by the kill switch.", "tool"),
+		masks:     counters("redactions_total", "Masks put into payloads that were logged, by class.", "class"),
+		records:   counters("audit_records_total", "Records of calls, by what became of them.", "result"),
+		reloads:   counters("config_reloads_total", "Reloads of the configuration, by result.", "result"),
+		info:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "config_revision_info", Help: "1 for the policy revision in force."}, []string{"revision"}),
+	}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "build_info", Help: "1, with the version that runs."}, []string{"version", "goversion"})
+	goVersion := "unknown"
+	if b, ok := debug.ReadBuildInfo(); ok {
+		goVersion = b.GoVersion
+	}
+	build.WithLabelValues(version, goVersion).Set(1)
+	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.cuts, m.masks, m.records, m.reloads,
+		m.info, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.setTools(s)
+	for _, result := range []string{"written", "dropped", "error"} { // a rate needs the zero before the first one
+		m.records.WithLabelValues(result)
+	}
+	for _, result := range []string{"ok", "error"} {
+		m.reloads.WithLabelValues(result)
+	}
+	return m
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "toolgate", Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, b []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Namespace: "toolgate", Name: name, Help: help, Buckets: b,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
+	}
+}
+
+func histograms(name, help string, b []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(histogram(name, help, b), labels)
+}
+
+// attach adds what is read from the proxy's state at each scrape.
+func (m *Metrics) attach(p *Proxy) { m.registry.MustRegister(state{p}) }
+
+// setTools notes the configured set of tools and the revision in force.
+func (m *Metrics) setTools(s *config.Snapshot) {
+	m.tools.Store(s)
+	m.info.Reset()
+	m.info.WithLabelValues(s.Revision).Set(1)
+}
+
+func (m *Metrics) tool(name string) string {
+	if _, known := m.tools.Load().Tools[name]; known {
+		return name
+	}
+	return "other"
+}
+
+func (m *Metrics) count(r *audit.Record) {
+	tool, code := m.tool(r.Tool), r.Code
+	if code == "" {
+		code = "ok"
+	}
+	m.calls.WithLabelValues(tool, r.Decision, code).Inc()
+	if r.Kind != "request" {
+		return // a tunnel's length says how long the tool kept it
+	}
+	m.decision.Observe(r.PolicyTime.Seconds())
+	observer := m.duration.WithLabelValues(tool)
+	if e, ok := observer.(prometheus.ExemplarObserver); ok && r.TraceID != "" {
+		e.ObserveWithExemplar(r.Total.Seconds(), prometheus.Labels{"trace_id": r.TraceID})
+		return
+	}
+	observer.Observe(r.Total.Seconds())
+}
+
+func (m *Metrics) cut(tool string) { m.cuts.WithLabelValues(m.tool(tool)).Inc() }
+
+func (m *Metrics) redacted(class string, n int) { m.masks.WithLabelValues(class).Add(float64(n)) }
+
+// Record counts what became of a record.
+func (m *Metrics) Record(result string) { m.records.WithLabelValues(result).Inc() }
+
+// Reload counts a reload, "ok" or "error".
+func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc() }
+
+// Broker counts what the broker did.
+func (m *Metrics) Broker(e broker.Event) {
+	if e.Name == "cache" {
+		m.cache.WithLabelValues(e.Result).Inc()
+		return
+	}
+	m.exchanges.WithLabelValues(e.Binding, e.Result).Inc()
+	m.exchange.Observe(e.Duration.Seconds())
+}
+
+// Handler serves the metrics, with exemplars where the scraper asks for OpenMetrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 8})
+}
+
+// state collects gauges from the proxy at scrape time.
+type state struct{ p *Proxy }
+
+var (
+	descTunnels  = prometheus.NewDesc("toolgate_tunnels_open", "Open tunnels: relayed, intercepted, WebSockets.", []string{"tool"}, nil)
+	descRevision = prometheus.NewDesc("toolgate_kill_switch_revision", "Revision of the kill switch's set.", nil, nil)
+	descAge      = prometheus.NewDesc("toolgate_kill_switch_age_seconds", "Time since the least recently heard source was heard; +Inf if one never was.", nil, nil)
+	descActive   = prometheus.NewDesc("toolgate_kill_switch_active", "Revocations in force.", nil, nil)
+	descRunning  = prometheus.NewDesc("toolgate_calls_running", "Calls that are running and would be cut by a revocation.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (s state) Describe(ch chan<- *prometheus.Desc) {
+	ch <- descTunnels
+	ch <- descRevision
+	ch <- descAge
+	ch <- descActive
+	ch <- descRunning
+}
+
+// Collect implements prometheus.Collector.
+func (s state) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counts := map[string]int{}
+	for name := range s.p.gates.Load().snapshot.Tools {
+		counts[name] = 0
+	}
+	for tool, n := range s.p.tunnels.byTool() {
+		counts[s.p.metrics.tool(tool)] += n
+	}
+	for tool, n := range counts {
+		gauge(descTunnels, float64(n), tool)
+	}
+	k := s.p.kill.Status()
+	gauge(descRevision, float64(k.Revision))
+	gauge(descAge, ageSeconds(k.Age))
+	gauge(descActive, float64(k.Active))
+	gauge(descRunning, float64(k.Running))
+}

@@ -1,0 +1,153 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/audit"
+	"github.com/toolgate/toolgate/broker"
+	"github.com/toolgate/toolgate/killswitch"
+)
+
+// Proxy carries the calls of every listener. Create it with New.
+type Proxy struct {
+	kill    *killswitch.Switch
+	audit   *audit.Log
+	log     *slog.Logger
+	metrics *Metrics
+	leaves  *leaves
+	gates   atomic.Pointer[Gates]
+	tunnels *registry
+	inner   *innerServer
+
+	mu       sync.Mutex
+	servers  []*http.Server
+	draining atomic.Bool
+}
+
+// Options are what a Proxy is made of; all are needed.
+type Options struct {
+	Gates   *Gates
+	Kill    *killswitch.Switch
+	Audit   *audit.Log
+	Log     *slog.Logger
+	Metrics *Metrics
+	CA      *CA
+}
+
+// New returns a proxy that serves nothing yet.
+func New(o Options) *Proxy {
+	p := &Proxy{kill: o.Kill, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA)}
+	limits := o.Gates.snapshot.Limits
+	p.gates.Store(o.Gates)
+	p.tunnels = newRegistry(limits.MaxTunnels, limits.IdleTimeout)
+	p.inner = newInnerServer(p, limits)
+	p.metrics.attach(p)
+	o.Kill.OnRevoke(p.dropCredentials)
+	return p
+}
+
+// Reload puts new gates in force for calls that begin from now on. Listeners are not touched.
+func (p *Proxy) Reload(g *Gates) {
+	old := p.gates.Swap(g)
+	p.metrics.setTools(g.snapshot)
+	old.retire()
+}
+
+// dropCredentials forgets what was issued for the calls that a revocation covers.
+func (p *Proxy) dropCredentials(r killswitch.Revocation) {
+	g := p.gates.Load()
+	n := g.drop(func(k broker.Key) bool { return g.covers(r.Selector, k) })
+	p.log.Info("revoked", "revocation", r.ID, "reason", r.Reason, "by", r.By, "credentials_dropped", n)
+}
+
+// covers reports whether a cached credential belongs to a call that the selector covers, at any target of its binding.
+func (g *Gates) covers(s killswitch.Selector, k broker.Key) bool {
+	scope := killswitch.Scope{
+		Tool: k.Tool, Version: k.Version, Tenant: k.Tenant, Subject: k.Subject, Agent: k.Agent, Task: k.Task, Run: k.Run,
+	}
+	if t := g.snapshot.Tools[k.Tool]; t != nil {
+		scope.Risk, scope.CapabilityClasses = t.Risk, t.CapabilityClasses
+	}
+	if s.Covers(scope) {
+		return true
+	}
+	for i := range g.snapshot.Bindings {
+		if b := &g.snapshot.Bindings[i]; b.Name == k.Binding {
+			for _, target := range b.Targets {
+				if scope.Host, _, _ = strings.Cut(target, ":"); s.Covers(scope) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// Serve carries the calls of the listener of that name until Shutdown. It returns nil then.
+func (p *Proxy) Serve(ln net.Listener, listener string) error {
+	limits := p.gates.Load().snapshot.Limits
+	s := &http.Server{
+		Handler:           newEntry(p, listener),
+		ReadHeaderTimeout: limits.HeaderTimeout,
+		IdleTimeout:       limits.IdleTimeout,
+		MaxHeaderBytes:    limits.MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+	}
+	p.mu.Lock()
+	p.servers = append(p.servers, s)
+	p.mu.Unlock()
+	if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Shutdown stops accepting, lets running calls end until ctx does, then cuts what is left. Every call is recorded.
+func (p *Proxy) Shutdown(ctx context.Context) {
+	p.draining.Store(true)
+	p.mu.Lock()
+	servers := append([]*http.Server{p.inner.server}, p.servers...)
+	p.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, s := range servers {
+		wg.Go(func() {
+			if s.Shutdown(ctx) != nil {
+				_ = s.Close()
+			}
+		})
+	}
+	p.tunnels.wait(ctx)
+	p.tunnels.closeAll(errDrained)
+	wg.Wait()
+	last, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	p.tunnels.wait(last)
+	p.tunnels.stop()
+	p.gates.Load().retire()
+}
+
+// contain keeps a panic of one call from ending the process and from printing what it held. An abort goes on: net/http
+// cuts the connection, so that a response that broke off does not look complete.
+func (c *call) contain() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if err, ok := v.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+		c.rec.ErrorClass = "panic"
+		c.proxy.log.Error("a call panicked", "decision_id", c.rec.ID, "stack", string(debug.Stack()))
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// shutdownGrace is how long connections that were cut may take to wind up.
+const shutdownGrace = 5 * time.Second

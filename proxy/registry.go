@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	errDrained = errors.New("drained")
+	errIdle    = errors.New("idle")
+)
+
+// open is an entry of the registry: a connection that lasts, and how to cut it.
+type open struct {
+	tool string
+	cut  func(cause error)
+	last atomic.Int64 // UnixNano of the last byte
+}
+
+func (o *open) touch() { o.last.Store(time.Now().UnixNano()) }
+
+// registry knows every open tunnel: relays, intercepted connections, WebSockets. It bounds their number, ends the idle
+// ones, and lets a shutdown wait for them and cut them.
+type registry struct {
+	max   int
+	idle  time.Duration
+	ended chan struct{}
+
+	mu    sync.Mutex
+	opens map[*open]struct{}
+	empty chan struct{} // closed and replaced whenever opens becomes empty
+}
+
+func newRegistry(max int, idle time.Duration) *registry {
+	r := &registry{max: max, idle: idle, opens: map[*open]struct{}{}, empty: make(chan struct{}), ended: make(chan struct{})}
+	go r.sweep()
+	return r
+}
+
+// add registers o, or reports false at the limit.
+func (r *registry) add(o *open) bool {
+	o.touch()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.opens) >= r.max {
+		return false
+	}
+	r.opens[o] = struct{}{}
+	return true
+}
+
+func (r *registry) remove(o *open) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, there := r.opens[o]; !there {
+		return
+	}
+	delete(r.opens, o)
+	if len(r.opens) == 0 {
+		close(r.empty)
+		r.empty = make(chan struct{})
+	}
+}
+
+// wait returns when nothing is open or ctx ends.
+func (r *registry) wait(ctx context.Context) {
+	r.mu.Lock()
+	empty, n := r.empty, len(r.opens)
+	r.mu.Unlock()
+	if n == 0 {
+		return
+	}
+	select {
+	case <-empty:
+	case <-ctx.Done():
+	}
+}
+
+// closeAll cuts everything that is open.
+func (r *registry) closeAll(cause error) {
+	for _, o := range r.list(func(*open) bool { return true }) {
+		o.cut(cause)
+	}
+}
+
+func (r *registry) list(which func(*open) bool) []*open {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var l []*open
+	for o := range r.opens {
+		if which(o) {
+			l = append(l, o)
+		}
+	}
+	return l
+}
+
+// byTool counts what is open.
+func (r *registry) byTool() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := map[string]int{}
+	for o := range r.opens {
+		m[o.tool]++
+	}
+	return m
+}
+
+// sweep ends what idles. One goroutine for all is cheaper than a deadline per read, and works where reads are splices.
+func (r *registry) sweep() {
+	tick := time.NewTicker(max(r.idle/4, 10*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.ended:
+			return
+		case <-tick.C:
+		}
+		limit := time.Now().Add(-r.idle).UnixNano()
+		for _, o := range r.list(func(o *open) bool { return o.last.Load() < limit }) {
+			o.cut(errIdle)
+		}
+	}
+}
+
+func (r *registry) stop() { close(r.ended) }

@@ -1,0 +1,202 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// reload changes the lab's manifest and puts it in force.
+func (l *lab) reload(old, new string) {
+	l.t.Helper()
+	f := l.files()
+	if !strings.Contains(f.manifest, old) {
+		l.t.Fatalf("the manifest has no %q", old)
+	}
+	l.write("manifests/t1.yaml", strings.ReplaceAll(f.manifest, old, new))
+	l.proxy.Reload(l.load())
+}
+
+// TestReloadReachesKeptConnections: a request on a connection that was opened before is judged by the policy of now.
+func TestReloadReachesKeptConnections(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		l := newLab(t)
+		l.mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+		client := l.client(l.token, h2)
+		for _, want := range []string{"", "path_not_allowed", ""} {
+			switch want {
+			case "":
+				l.reload("/ok/*", "/ok/*")
+			default:
+				l.reload("/ok/*", "/other/*")
+			}
+			res, err := client.Get(l.url("https", "ruled.ok.test", "/ok/1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if got := res.Header.Get("Toolgate-Denial"); got != want {
+				t.Errorf("h2=%v: code %q, expected %q", h2, got, want)
+			}
+			rec := l.next()
+			if rec.str("policy_revision") != l.proxy.gates.Load().snapshot.Revision {
+				t.Errorf("record %v", rec)
+			}
+		}
+		l.noMore()
+	}
+}
+
+// TestReloadUnderLoad alternates allow and deny while calls run; each answer must be one that a policy of that moment gives.
+func TestReloadUnderLoad(t *testing.T) {
+	l := newLab(t, replaced(t, "level: debug, payloads: true", "level: error"))
+	l.mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+	allow := l.load()
+	f := l.files()
+	l.write("manifests/t1.yaml", strings.ReplaceAll(f.manifest, "/ok/*", "/other/*"))
+	deny := l.load()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	var allowed, denied atomic.Int32
+	for range 4 {
+		client := l.client(l.token, false)
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				res, err := client.Get(l.url("https", "ruled.ok.test", "/ok/1"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = res.Body.Close()
+				switch code := res.Header.Get("Toolgate-Denial"); {
+				case res.StatusCode == 200:
+					allowed.Add(1)
+				case code == "path_not_allowed":
+					denied.Add(1)
+				default:
+					t.Errorf("status %d code %q", res.StatusCode, code)
+				}
+			}
+		})
+	}
+	for range 20 {
+		for _, g := range []*Gates{deny, allow} {
+			l.proxy.Reload(g)
+			n := allowed.Load() + denied.Load()
+			for allowed.Load()+denied.Load() < n+4 && !t.Failed() {
+				if _, _, err := get(http.DefaultClient, l.admin.URL+"/healthz"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if allowed.Load() == 0 || denied.Load() == 0 {
+		t.Errorf("%d allowed, %d denied", allowed.Load(), denied.Load())
+	}
+}
+
+func TestReportModeLetsPolicyDenialsPass(t *testing.T) {
+	l := newLab(t, replaced(t, "mode: enforce", "mode: report"))
+	l.mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+	client := l.client(l.token, false)
+	for _, c := range []struct {
+		target, code string
+		status       int
+	}{
+		{l.url("https", "other.ok.test", "/"), "domain_not_allowed", 200},
+		{l.url("https", "ruled.ok.test", "/elsewhere"), "path_not_allowed", 200},
+		{l.url("http", "plain.ok.test", "/"), "", 200},
+		{"http://10.0.0.5/", "private_network", 403},
+	} {
+		status, body, err := get(client, c.target)
+		if err != nil || status != c.status {
+			t.Errorf("%s: %d %q %v", c.target, status, body, err)
+		}
+		client.CloseIdleConnections() // ends a relay, which is recorded when it ends
+		rec := l.next()
+		if rec.str("code") != c.code || rec.str("mode") != "report" || (rec.str("decision") == "deny") != (c.status == 403) {
+			t.Errorf("%s: record %v", c.target, rec)
+		}
+	}
+}
+
+// TestDenialInsideTheTunnel: the client gets the whole reason, over TLS, and nobody was asked or dialled for it.
+func TestDenialInsideTheTunnel(t *testing.T) {
+	l := newLab(t, replaced(t, "inTunnel: false", "inTunnel: true"))
+	client := l.client(l.token, true)
+	status, body, err := get(client, "https://evil.test:8443/path")
+	if err != nil || status != 403 {
+		t.Fatalf("%d %q %v", status, body, err)
+	}
+	if p := problemOf(t, body); p.Code != DomainNotAllowed || p.Tool != "t1" {
+		t.Errorf("problem %+v", p)
+	}
+	if n := l.names.asked(); len(n) != 0 {
+		t.Errorf("asked for %v", n)
+	}
+	rec := l.next()
+	if rec.str("code") != "domain_not_allowed" || rec.str("kind") != "request" || rec.str("host") != "evil.test" {
+		t.Errorf("record %v", rec)
+	}
+	client.CloseIdleConnections()
+	// A malformed target and an unknown caller are refused at the CONNECT all the same.
+	for auth, want := range map[string]string{"": "407 ", l.basic(l.token): "400 "} {
+		c := l.dial()
+		target := "evil.test:443"
+		if auth != "" {
+			target = "127.1:443"
+		}
+		fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: x\r\nProxy-Authorization: %s\r\n\r\n", target, auth)
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 "+want) {
+			t.Errorf("%q %v", line, err)
+		}
+		l.next()
+	}
+	// A client that gives up on the tunnel leaves one record, with the denial.
+	c := l.connectTo("evil.test:443", "")
+	_ = c.Close()
+	if rec := l.next(); rec.str("code") != "domain_not_allowed" || rec.str("decision") != "deny" || rec.str("kind") != "tunnel" {
+		t.Errorf("record %v", rec)
+	}
+	l.noMore()
+}
+
+func TestPlainRequestToABoundHostIsRefused(t *testing.T) {
+	l := newLab(t)
+	status, body, err := get(l.client(l.token, false), "http://"+l.target("bound.ok.test")+"/")
+	if err != nil || status != 403 || problemOf(t, body).Code != CredentialDenied {
+		t.Errorf("%d %q %v", status, body, err)
+	}
+	if n := l.issuer.Count("/token"); n != 0 {
+		t.Error("a credential was asked for")
+	}
+}
+
+// TestHTTPSByAbsoluteForm: a client may leave TLS to the proxy; the credential still goes over verified TLS only.
+func TestHTTPSByAbsoluteForm(t *testing.T) {
+	l := newLab(t)
+	var got seen
+	l.mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { got.add(r) })
+	c := l.dial()
+	fmt.Fprintf(c, "GET https://%s/x HTTP/1.1\r\nHost: evil.test\r\nToolgate-Authorization: Bearer %s\r\nConnection: close\r\n\r\n", l.target("bound.ok.test"), l.token)
+	b, err := io.ReadAll(c)
+	if err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 200 ") {
+		t.Fatalf("%q %v", b, err)
+	}
+	r := got.last(t)
+	if r.TLS == nil || r.Host != l.target("bound.ok.test") || !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ey") {
+		t.Errorf("the upstream got %v %v", r.Host, r.Header)
+	}
+}

@@ -1,0 +1,184 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/killswitch"
+	"github.com/toolgate/toolgate/redact"
+)
+
+const established = "HTTP/1.1 200 Connection established\r\n\r\n"
+
+// connect takes a CONNECT through the gates and returns what is to be done with the client's connection: refuse,
+// intercept or relay. A relay's upstream is dialled first, so that a failure is a status and not a broken tunnel.
+func (c *call) connect(r *http.Request) func(conn net.Conn, early []byte) {
+	a := connectAsk(r)
+	// The request's own context ends with the handler; a tunnel outlives it.
+	d := c.decide(context.Background(), a)
+	if d != nil && c.answerInside(d) {
+		c.refuse(d)
+		return func(conn net.Conn, early []byte) { c.interceptConn(conn, early, a) }
+	}
+	if d == nil && c.intercept {
+		c.rec.Decision = "allow"
+		return func(conn net.Conn, early []byte) { c.interceptConn(conn, early, a) }
+	}
+	var upstream *net.TCPConn
+	if d == nil {
+		upstream, d = c.dial()
+	}
+	if d != nil {
+		return func(conn net.Conn, _ []byte) { c.refuseConn(conn, d) }
+	}
+	c.rec.Decision = "allow"
+	return func(conn net.Conn, early []byte) { c.relay(conn, upstream, early) }
+}
+
+// dial is gate 7 for a tunnel.
+func (c *call) dial() (*net.TCPConn, *Denial) {
+	start := time.Now()
+	conn, err := c.gates.upstreams[c.tool.Name].dialer.Dial(c.ctx, c.tool.Name, c.target.Host, c.target.Port, &c.attempts)
+	c.rec.UpstreamTime = time.Since(start)
+	if err != nil {
+		return nil, c.failure(err)
+	}
+	return conn, nil
+}
+
+// refuseConn answers a CONNECT that is refused. The reason phrase carries the code, since most clients throw the body away.
+func (c *call) refuseConn(conn net.Conn, d *Denial) {
+	c.refuse(d)
+	status, header, body := d.answer(c)
+	c.rec.Status = status
+	header.Set("Connection", "close")
+	res := &http.Response{
+		Status: d.reason(), StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Header: header, ContentLength: int64(len(body)), Close: true,
+		Body: io.NopCloser(bytes.NewReader(body)),
+	}
+	_ = conn.SetDeadline(time.Now().Add(refuseTimeout))
+	_ = res.Write(conn)
+	c.finish() // before the wait for the client to go
+	lingeringClose(conn)
+}
+
+// refuseTimeout bounds how long a refused client may take to read its answer.
+const refuseTimeout = 2 * time.Second
+
+// lingeringClose closes conn so that the answer arrives though the client has sent more: closing with unread bytes
+// makes the kernel reset the connection and throw the answer away.
+func lingeringClose(conn net.Conn) {
+	if t, ok := conn.(*net.TCPConn); ok && t.CloseWrite() == nil {
+		_ = conn.SetReadDeadline(time.Now().Add(refuseTimeout / 4))
+		_, _ = io.CopyN(io.Discard, conn, 64<<10)
+	}
+	_ = conn.Close()
+}
+
+// relay is a tunnel whose bytes are passed on blind: two goroutines and two descriptors while it idles.
+type relay struct {
+	open
+	call             *call
+	client, upstream *net.TCPConn
+	stop             func() bool // stops the guard
+	running          atomic.Int32
+	cause            atomic.Pointer[error] // why it was cut; the first one counts
+}
+
+func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte) {
+	client, ok := conn.(*net.TCPConn)
+	if !ok { // a listener that is no TCP listener is a mistake of ours
+		_ = upstream.Close()
+		_ = conn.Close()
+		c.rec.ErrorClass = "listener"
+		return
+	}
+	r := &relay{call: c, client: client, upstream: upstream}
+	r.tool, r.cut = c.tool.Name, r.end
+	if !c.proxy.tunnels.add(&r.open) {
+		_ = upstream.Close()
+		c.refuseConn(conn, deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil))
+		return
+	}
+	c.rec.Status = http.StatusOK
+	if _, err := client.Write([]byte(established)); err != nil {
+		r.end(err)
+	} else if len(early) > 0 {
+		n, err := upstream.Write(early)
+		c.rec.BytesOut = int64(n)
+		if err != nil {
+			r.end(err)
+		}
+	}
+	c.token = redact.Secret{} // not needed any more; a tunnel may idle for days
+	c.handed = true           // net/http's buffers are freed when the handler returns; the call is finished by the last pump
+	r.running.Store(2)
+	ctx := c.ctx
+	r.stop = context.AfterFunc(ctx, func() { r.end(context.Cause(ctx)) })
+	go r.pump(upstream, client, &c.rec.BytesOut)
+	go r.pump(client, upstream, &c.rec.BytesIn)
+}
+
+// pump copies one direction. An end of stream is passed on and leaves the other direction open; an error ends both.
+func (r *relay) pump(dst, src *net.TCPConn, n *int64) {
+	err := transfer(dst, src, n, &r.open)
+	if err == nil {
+		err = dst.CloseWrite()
+		if isClosed(err) { // the peer has gone already, after we read its end of stream
+			err = nil
+		}
+	}
+	if err != nil {
+		r.end(err)
+	}
+	if r.running.Add(-1) == 0 {
+		r.finish()
+	}
+}
+
+// end cuts both sides with a reset, so that neither takes a broken stream for a complete one.
+func (r *relay) end(cause error) {
+	if cause == nil {
+		cause = net.ErrClosed
+	}
+	r.cause.CompareAndSwap(nil, &cause)
+	_ = r.client.SetLinger(0)
+	_ = r.upstream.SetLinger(0)
+	_ = r.client.Close()
+	_ = r.upstream.Close()
+}
+
+func (r *relay) finish() {
+	r.stop()
+	_ = r.client.Close()
+	_ = r.upstream.Close()
+	r.call.proxy.tunnels.remove(&r.open)
+	if cause := r.cause.Load(); cause != nil {
+		r.call.cutBy(*cause)
+	}
+	r.call.finish()
+}
+
+// cutBy notes why a call that was running ended early.
+func (c *call) cutBy(cause error) {
+	var tripped *killswitch.Tripped
+	switch {
+	case errors.As(cause, &tripped):
+		c.rec.Code, c.rec.ErrorClass, c.rec.RevocationID = string(Revoked), "cut", tripped.Revocation.ID
+		c.proxy.metrics.cut(c.rec.Tool)
+	case errors.Is(cause, errIdle):
+		c.rec.ErrorClass = "idle"
+	case errors.Is(cause, errDrained):
+		c.rec.ErrorClass = "drained"
+	default:
+		c.rec.ErrorClass = "connection"
+	}
+}
+
+func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) || isNotConnected(err) }

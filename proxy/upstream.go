@@ -1,0 +1,81 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/egress"
+)
+
+// upstream is one tool's way out: its own connection pools, since a pooled connection is shared by the requests of
+// its pool and was judged for one tool.
+type upstream struct {
+	dialer *egress.Dialer
+	h1     *http.Transport // for h1 clients, and for upgrades
+	h2     *http.Transport // for h2 clients; speaks h1 where the upstream does not offer h2
+}
+
+type attemptsKey struct{}
+
+func newUpstream(tool string, d *egress.Dialer, roots *x509.CertPool, limits config.Limits) *upstream {
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+		host, portText, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		port, err := strconv.ParseUint(portText, 10, 16)
+		if err != nil {
+			return nil, err
+		}
+		at, _ := ctx.Value(attemptsKey{}).(*egress.Attempts)
+		conn, err := d.Dial(ctx, tool, host, uint16(port), at)
+		if err != nil {
+			return nil, err // not conn: a nil *net.TCPConn is no nil net.Conn
+		}
+		return conn, nil
+	}
+	u := &upstream{dialer: d}
+	u.h1 = newTransport(dial, roots, limits)
+	u.h1.Protocols.SetHTTP1(true)
+	u.h2 = newTransport(dial, roots, limits)
+	u.h2.Protocols.SetHTTP1(true)
+	u.h2.Protocols.SetHTTP2(true)
+	return u
+}
+
+// newTransport sets everything whose default is not for a gate: no proxy from the environment, nothing decompressed,
+// every wait bounded but that for the response, which the call's own watchdog bounds.
+func newTransport(dial func(context.Context, string, string) (net.Conn, error), roots *x509.CertPool, limits config.Limits) *http.Transport {
+	return &http.Transport{
+		DialContext:            dial,
+		DisableCompression:     true,
+		Protocols:              new(http.Protocols),
+		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(256)},
+		TLSHandshakeTimeout:    limits.DialTimeout,
+		ExpectContinueTimeout:  time.Second,
+		MaxIdleConns:           256,
+		MaxIdleConnsPerHost:    32,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: int64(limits.MaxHeaderBytes),
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
+	}
+}
+
+// transport matches the client's protocol: an h1 client gains nothing from an h2 upstream and pays for it.
+func (u *upstream) transport(r *http.Request) *http.Transport {
+	if r.ProtoMajor >= 2 {
+		return u.h2
+	}
+	return u.h1
+}
+
+func (u *upstream) closeIdle() {
+	u.h1.CloseIdleConnections()
+	u.h2.CloseIdleConnections()
+}
