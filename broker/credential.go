@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/textproto"
@@ -109,6 +110,10 @@ func (c *Credential) ScrubHeader(h http.Header) int {
 	}
 	return n
 }
+
+// ScrubBody returns a reader that gives a response's body with the credential's exact value masked, at the same length.
+// A compressed body hides what it repeats.
+func (c *Credential) ScrubBody(r io.Reader) io.Reader { return redact.Mask(r, c.value) }
 
 // Format writes the description for every verb and flag.
 func (c *Credential) Format(f fmt.State, _ rune) {

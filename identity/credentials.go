@@ -9,7 +9,8 @@ import (
 const maxHeader = 24 << 10
 
 // FromProxyAuthorization reads a Proxy-Authorization value: "Bearer TOKEN" (RFC 6750), or "Basic base64(user:TOKEN)" (RFC 7617), whose
-// user is returned. ok is false when it is neither, when the token is empty, and above 24 KiB. The value is never part of an error.
+// user is returned. An empty password is no token: a client that need not say who it is may still name its tool. ok is false when
+// the value is neither form, and above 24 KiB. The value is never part of an error.
 func FromProxyAuthorization(value string) (user, token string, ok bool) {
 	scheme, rest, ok := splitScheme(value)
 	if !ok {
@@ -33,7 +34,7 @@ func fromBasic(encoded string) (user, token string, ok bool) {
 		return "", "", false
 	}
 	user, token, ok = strings.Cut(string(raw), ":")
-	if !ok || !isPlain(user) || !isToken(token) {
+	if !ok || !isPlain(user) || token != "" && !isToken(token) {
 		return "", "", false
 	}
 	return user, token, true

@@ -31,7 +31,7 @@ func TestFromProxyAuthorization(t *testing.T) {
 		{"Bearer =", "", "", false},
 		{"a.b.c", "", "", false},
 		{"Digest a", "", "", false},
-		{"Basic " + basic("tool:"), "", "", false},
+		{"Basic " + basic("tool:"), "tool", "", true}, // names a tool and nobody
 		{"Basic " + basic("tool"), "", "", false},
 		{"Basic " + basic("tool:a:b"), "", "", false},
 		{"Basic " + basic("tool:a b"), "", "", false},

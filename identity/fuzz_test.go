@@ -73,7 +73,8 @@ func FuzzProxyAuthorization(f *testing.F) {
 		if !ok {
 			return
 		}
-		if token == "" || strings.ContainsAny(user+token, "\r\n\x00") {
+		bearer := strings.EqualFold(value[:min(len(value), 6)], "Bearer")
+		if token == "" && bearer || strings.ContainsAny(user+token, "\r\n\x00") {
 			t.Errorf("user %q, token %q", user, token)
 		}
 		again := "Bearer " + token
@@ -84,7 +85,7 @@ func FuzzProxyAuthorization(f *testing.F) {
 		if !ok || u != user || tok != token {
 			t.Errorf("%q became %q", value, again)
 		}
-		if bare, ok := FromBearer(token); !strings.EqualFold(token, "Bearer") && (!ok || bare != token) {
+		if bare, ok := FromBearer(token); token != "" && !strings.EqualFold(token, "Bearer") && (!ok || bare != token) {
 			t.Errorf("FromBearer(%q) = %q %t", token, bare, ok)
 		}
 	})

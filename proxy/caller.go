@@ -9,32 +9,34 @@ import (
 	"github.com/toolgate/toolgate/killswitch"
 )
 
-// credentials finds the caller's token: Proxy-Authorization, then Toolgate-Authorization on a request that can be seen,
-// then the listener's token file. Nothing else counts. A header that is there and unreadable denies; it is not passed over,
+// credentials finds the caller's token: Proxy-Authorization, then Toolgate-Authorization, then the listener's token file. Nothing else counts. A header that is there and unreadable denies; it is not passed over,
 // since a client that meant to authenticate must not end up as somebody else. The user is a tool's name.
 func (c *call) credentials(a *ask) (user, token string, d *Denial) {
 	if v := a.proxyAuthorization; len(v) > 0 {
-		user, token, ok := identity.FromProxyAuthorization(v[0])
+		var ok bool
+		user, token, ok = identity.FromProxyAuthorization(v[0])
 		if len(v) > 1 || !ok {
 			return "", "", deny(Unauthenticated, "Proxy-Authorization is neither Bearer with a token nor Basic with the token as password.", nil)
 		}
-		return user, token, nil
+		if token != "" {
+			return user, token, nil
+		}
 	}
-	if v := a.toolgateAuthorization; len(v) > 0 && !a.tunnel {
+	if v := a.toolgateAuthorization; len(v) > 0 {
 		token, ok := identity.FromBearer(v[0])
 		if len(v) > 1 || !ok {
 			return "", "", deny(Unauthenticated, "Toolgate-Authorization carries no token.", nil)
 		}
-		return "", token, nil
+		return user, token, nil
 	}
 	if f := c.gates.tokenFiles[c.listener.Name]; f != nil {
 		token, err := f.Token()
 		if err != nil {
 			return "", "", deny(NotReady, "The listener's token file cannot be read.", err)
 		}
-		return "", token, nil
+		return user, token, nil
 	}
-	return "", "", nil
+	return user, "", nil
 }
 
 // missingTraceField returns the first trace field that the tool requires and the call lacks. A field that nothing here

@@ -1,0 +1,89 @@
+package redact
+
+import (
+	"bytes"
+	"io"
+)
+
+// Mask returns a reader that gives what r gives with every occurrence of the secret replaced by a mask of the same length, so that
+// a length that was announced stays true. It finds an occurrence however the reads split it, and holds back only bytes
+// that may be the beginning of one. A secret shorter than 8 bytes is not masked: it would destroy what it occurs in by chance.
+func Mask(r io.Reader, s Secret) io.Reader {
+	secret := []byte(s.Reveal())
+	if len(secret) < minMasked {
+		return r
+	}
+	return &maskReader{in: r, secret: secret, mask: maskOf(len(secret))}
+}
+
+// minMasked is the length in bytes below which a value is no secret worth looking for.
+const minMasked = 8
+
+// maskOf returns the placeholder, cut or filled to n bytes.
+func maskOf(n int) []byte {
+	m := bytes.Repeat([]byte("*"), n)
+	copy(m, placeholder)
+	return m
+}
+
+// maskReader keeps in held the tail of what was read that may begin the secret.
+type maskReader struct {
+	in     io.Reader
+	secret []byte
+	mask   []byte
+	held   []byte
+	ready  []byte // masked, to be given out
+	err    error
+	buf    []byte
+}
+
+func (m *maskReader) Read(p []byte) (int, error) {
+	for len(m.ready) == 0 {
+		if m.err != nil {
+			return 0, m.err
+		}
+		if len(p) == 0 {
+			return 0, nil
+		}
+		m.fill(len(p))
+	}
+	n := copy(p, m.ready)
+	m.ready = m.ready[n:]
+	return n, nil
+}
+
+// fill reads once and decides which bytes can go.
+func (m *maskReader) fill(n int) {
+	if cap(m.buf) < len(m.held)+n {
+		m.buf = make([]byte, len(m.held)+n)
+	}
+	b := m.buf[:len(m.held)+n]
+	copy(b, m.held)
+	k, err := m.in.Read(b[len(m.held):])
+	b = b[:len(m.held)+k]
+	for at := 0; ; {
+		i := bytes.Index(b[at:], m.secret)
+		if i < 0 {
+			break
+		}
+		at += i
+		copy(b[at:], m.mask)
+		at += len(m.secret)
+	}
+	keep := 0
+	if err == nil {
+		keep = tail(b, m.secret)
+	}
+	m.held = append(m.held[:0], b[len(b)-keep:]...)
+	m.ready, m.err = b[:len(b)-keep], err
+}
+
+// tail returns the length of the longest proper prefix of secret that b ends with.
+func tail(b, secret []byte) int {
+	for n := min(len(b), len(secret)-1); n > 0; n-- {
+		if b[len(b)-n] == secret[0] && bytes.HasSuffix(b, secret[:n]) {
+			return n
+		}
+	}
+	return 0
+}
