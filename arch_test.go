@@ -34,6 +34,7 @@ var may = map[string][]string{
 
 // testsMay lists what the tests of a package may import besides.
 var testsMay = map[string][]string{
+	".":           {"config"},
 	"identity":    {"devissuer"},
 	"broker":      {"devissuer"},
 	"proxy":       {"devissuer"},

@@ -121,15 +121,10 @@ func (c *sidecar) clientAuth(f field[rawClientAuth]) broker.ClientAuth {
 	raw := &f.V
 	out := broker.ClientAuth{
 		Method: string(raw.Method.V), ClientID: raw.ClientID.V, SecretFile: c.secretFile(raw.SecretFile),
-		KeyFile: c.secretFile(raw.KeyFile), KeyID: raw.KeyID.V, Audience: raw.Audience.V,
+		KeyFile: c.keyFile(raw.KeyFile), KeyID: raw.KeyID.V, Audience: raw.Audience.V,
 	}
 	if !raw.Method.ok {
 		return out
-	}
-	if raw.KeyFile.ok && readableFile(out.KeyFile) == nil {
-		if _, err := c.open(out.KeyFile); err != nil {
-			c.errorf(raw.KeyFile.at, "found %s, expected a readable file: %v", quote(raw.KeyFile.V), err)
-		}
 	}
 	secret := raw.Method.V == "client_secret_basic" || raw.Method.V == "client_secret_post"
 	key := raw.Method.V == "private_key_jwt"

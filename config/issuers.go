@@ -1,8 +1,11 @@
 package config
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -18,7 +21,8 @@ func (c *sidecar) identity() Identity {
 	urls := map[string]mark{}
 	for _, f := range raw.Issuers.V {
 		if f.V.Issuer.at.line == 0 {
-			continue // not a mapping
+			out.Issuers = append(out.Issuers, identity.Issuer{}) // not a mapping, which was reported
+			continue
 		}
 		u := f.V.Issuer
 		if first, twice := urls[u.V]; twice && u.ok {
@@ -41,7 +45,21 @@ func (c *sidecar) identity() Identity {
 	case raw.Required.V && len(raw.Issuers.V) == 0 && (raw.Issuers.ok || !raw.Issuers.present):
 		c.errorf(raw.Issuers.at, "found no issuer, expected at least one in identity.issuers, or identity.required: false")
 	}
+	out.Digest = c.digest(out.Issuers)
 	return out
+}
+
+// digest sums up the issuers and the roots under which their keys are fetched.
+func (c *sidecar) digest(issuers []identity.Issuer) string {
+	h := sha256.New()
+	for i, is := range issuers {
+		is.Client = nil
+		_, _ = fmt.Fprintf(h, "%+v\n", is)
+		if ca := c.raw.Identity.V.Issuers.V[i].V.CAFile; ca.ok && ca.V != "" {
+			_, _ = h.Write(c.read[c.resolve(ca.V)])
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 func (c *sidecar) issuer(raw *rawIssuer) identity.Issuer {

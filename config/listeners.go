@@ -66,12 +66,16 @@ func (c *sidecar) listenAddress(bound *addresses, f field[string]) (netip.AddrPo
 		return netip.AddrPort{}, false
 	}
 	for i, other := range bound.have {
-		same := other.Addr() == ap.Addr() || other.Addr().IsUnspecified() || ap.Addr().IsUnspecified()
-		if same && other.Port() == ap.Port() && ap.Port() != 0 {
+		if ap.Port() != 0 && other.Port() == ap.Port() && (overlaps(other.Addr(), ap.Addr()) || overlaps(ap.Addr(), other.Addr())) {
 			c.errorf(f.at, "found address %s, expected a free one: %s is taken at %d:%d", f.V, other, bound.at[i].line, bound.at[i].col)
 			break
 		}
 	}
 	bound.at, bound.have = append(bound.at, f.at), append(bound.have, ap)
 	return ap, true
+}
+
+// overlaps reports whether listening on a takes b. The unspecified IPv6 address stands for IPv4 as well.
+func overlaps(a, b netip.Addr) bool {
+	return a == b || a.IsUnspecified() && (a.Is6() || b.Is4())
 }

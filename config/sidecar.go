@@ -171,6 +171,18 @@ func (c *sidecar) secretFile(f field[string]) string {
 	return abs
 }
 
+// keyFile reads a private key's file, so that its rotation is a change of the config, and returns its absolute name.
+func (c *sidecar) keyFile(f field[string]) string {
+	if !f.ok || f.V == "" {
+		return ""
+	}
+	abs := c.resolve(f.V)
+	if _, err := c.open(abs); err != nil {
+		c.errorf(f.at, "found %s, expected a readable file: %v", quote(f.V), err)
+	}
+	return abs
+}
+
 // decideTunnel reports whether a tool's policy allows a tunnel to host and port.
 func decideTunnel(t *Tool, host string, port uint16) bool {
 	return t.Policy.Decide(egress.Target{Host: host, Port: port}).Verdict == egress.Allow

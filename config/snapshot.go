@@ -53,6 +53,7 @@ type Listener struct {
 type Identity struct {
 	Required          bool // default true
 	Issuers           []identity.Issuer
+	Digest            string // equal for two snapshots that believe the same issuers under the same roots
 	WorkloadTokenFile string
 }
 

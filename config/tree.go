@@ -102,7 +102,7 @@ func (t *tree) document(docs []*ast.DocumentNode) *node {
 			t.errorf(at, "found a second document, expected one per file")
 			break
 		}
-		root = t.node(d.Body, 0)
+		root = t.node(d.Body)
 	}
 	if root == nil || root.kind == nullNode {
 		t.errorf(mark{t.file, 1, 1}, "found an empty file, expected a mapping")
@@ -119,34 +119,30 @@ func (t *tree) mark(n ast.Node) mark {
 	return mark{t.file, max(p.Line, 1), max(p.Column, 1)}
 }
 
-func (t *tree) node(n ast.Node, depth int) *node {
+func (t *tree) node(n ast.Node) *node {
 	if n == nil {
 		return &node{kind: nullNode, at: mark{t.file, 1, 1}}
 	}
 	at := t.mark(n)
-	if depth > maxDepth {
-		t.errorf(at, "found nesting deeper than %d levels, expected less", maxDepth)
-		return &node{at: at}
-	}
 	switch n := n.(type) {
 	case *ast.MappingNode:
-		return t.mapping(at, n.Values, n.IsFlowStyle, depth)
+		return t.mapping(at, n.Values, n.IsFlowStyle)
 	case *ast.MappingValueNode:
-		return t.mapping(at, []*ast.MappingValueNode{n}, n.IsFlowStyle, depth)
+		return t.mapping(at, []*ast.MappingValueNode{n}, n.IsFlowStyle)
 	case *ast.SequenceNode:
 		out := &node{kind: listNode, at: at}
 		for _, v := range n.Values {
-			out.items = append(out.items, t.node(v, depth+1))
+			out.items = append(out.items, t.node(v))
 		}
 		return out
 	case *ast.AnchorNode:
 		t.errorf(at, "found an anchor (&), expected the value itself: anchors are not allowed")
-		return t.node(n.Value, depth+1)
+		return t.node(n.Value)
 	case *ast.AliasNode:
 		t.errorf(at, "found an alias (*), expected the value itself: aliases are not allowed; a text that begins with * needs quotes")
 	case *ast.TagNode:
 		t.errorf(at, "found the tag %s, expected none; quote the value to make it a string", quote(n.Start.Value))
-		return t.node(n.Value, depth+1)
+		return t.node(n.Value)
 	case *ast.NullNode:
 		return &node{kind: nullNode, at: at}
 	case *ast.BoolNode:
@@ -168,7 +164,7 @@ func (t *tree) node(n ast.Node, depth int) *node {
 	return &node{at: at}
 }
 
-func (t *tree) mapping(at mark, values []*ast.MappingValueNode, flow bool, depth int) *node {
+func (t *tree) mapping(at mark, values []*ast.MappingValueNode, flow bool) *node {
 	if !flow && len(values) > 0 {
 		at = t.mark(values[0].Key) // a block mapping's own token is its first colon
 	}
@@ -184,7 +180,7 @@ func (t *tree) mapping(at mark, values []*ast.MappingValueNode, flow bool, depth
 			continue
 		}
 		first[key] = keyAt
-		out.entries = append(out.entries, entry{key, keyAt, t.node(v.Value, depth+1)})
+		out.entries = append(out.entries, entry{key, keyAt, t.node(v.Value)})
 	}
 	return out
 }

@@ -60,7 +60,7 @@ func drain(calls <-chan struct{}) {
 	for {
 		select {
 		case <-calls:
-		case <-time.After(10 * watchQuiet):
+		case <-time.After(5 * watchQuiet):
 			return
 		}
 	}

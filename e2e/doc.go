@@ -5,5 +5,5 @@
 // Limits: everything listens on loopback, on ports that the system chose. A client that the machine lacks is skipped, with the
 // reason, unless CI=true. The Node peers need ./setup.sh once.
 //
-// Nothing imports it; its tests import devissuer.
+// Nothing may import it; its tests import devissuer.
 package e2e

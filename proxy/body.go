@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/toolgate/toolgate/redact"
 )
@@ -19,9 +22,16 @@ const maxCapture = 64 << 10
 // transport reads it on a goroutine of its own, which may outlive the round trip.
 type requestBody struct {
 	in      io.ReadCloser
-	dog     *watchdog
+	none    bool // the request has no body
+	moved   func()
 	from    http.Header // trailers as they arrive
 	trailer http.Header // trailers as they may leave
+
+	// Expect: 100-continue. Once the upstream has answered without asking for the body, reading it would ask the client
+	// for it; net/http's transport does that, to keep its connection.
+	expect          bool
+	asked, answered atomic.Bool
+	ended           <-chan struct{}
 
 	mu    sync.Mutex
 	n     int64
@@ -31,8 +41,11 @@ type requestBody struct {
 	err   error
 }
 
-func (c *call) newRequestBody(r *http.Request, dog *watchdog) *requestBody {
-	b := &requestBody{in: r.Body, dog: dog, from: r.Trailer, keep: isJSON(r.Header.Get("Content-Type"))}
+func newRequestBody(r *http.Request) *requestBody {
+	b := &requestBody{
+		in: r.Body, none: r.ContentLength == 0, whole: r.ContentLength == 0, from: r.Trailer, keep: isJSON(r.Header.Get("Content-Type")),
+		moved: func() {}, expect: httpguts.HeaderValuesContainsToken(r.Header["Expect"], "100-continue"),
+	}
 	for name := range r.Trailer {
 		if !forbiddenTrailer(name) {
 			if b.trailer == nil {
@@ -44,9 +57,23 @@ func (c *call) newRequestBody(r *http.Request, dog *watchdog) *requestBody {
 	return b
 }
 
+// begin makes the body part of a running call: moved is told of every byte, and the call's end ends a wait.
+func (b *requestBody) begin(ctx context.Context, moved func()) { b.ended, b.moved = ctx.Done(), moved }
+
+// complete reports whether nothing of the body is left to be read.
+func (b *requestBody) complete() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.whole
+}
+
 func (b *requestBody) Read(p []byte) (int, error) {
+	if b.expect && b.answered.Load() && !b.asked.Load() {
+		<-b.ended
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := b.in.Read(p)
-	b.dog.touch()
+	b.moved()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.n += int64(n)
@@ -74,10 +101,11 @@ func (b *requestBody) failed() error {
 }
 
 // describeInput notes what the request's body was like, and logs its redacted form where the config asks for it.
-func (c *call) describeInput(r *http.Request, b *requestBody) {
+func (c *call) describeInput(to *client) {
+	r, b := to.r, to.body
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c.rec.BytesOut = b.n
+	c.rec.BytesOut += b.n // a WebSocket has counted its own
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil {
 		c.rec.InputType = t
 	}

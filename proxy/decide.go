@@ -3,7 +3,9 @@ package proxy
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/egress"
@@ -131,6 +133,9 @@ func (c *call) judgePermission(a *ask) *Denial {
 }
 
 func (c *call) permission(a *ask) *Denial {
+	if strings.EqualFold(a.method, http.MethodTrace) { // its answer is the request, credential and all (RFC 9110, section 9.3.8)
+		return deny(MethodNotAllowed, "TRACE is not carried.", nil)
+	}
 	if c.caller.Scopes != nil {
 		for _, s := range c.tool.RequiredScopes {
 			if !slices.Contains(c.caller.Scopes, s) {

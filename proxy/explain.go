@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,7 @@ type Question struct {
 	Tool, Token string
 	URL         string // absolute http or https URL, or host:port for a tunnel alone
 	Method      string
+	Absolute    bool // the client asks the proxy for the https URL itself, without a tunnel
 	Network     bool // verify the token's signature, resolve the host's name and judge its addresses
 }
 
@@ -31,7 +33,8 @@ type Explanation struct {
 	Detail         string   `json:"detail,omitempty"`
 	NextSteps      []string `json:"next_steps,omitempty"`
 	Tool           string   `json:"tool"`
-	Handling       string   `json:"handling,omitempty"` // relay, intercept or forward
+	Handling       string   `json:"handling,omitempty"`   // relay, intercept or forward
+	WouldDeny      Code     `json:"would_deny,omitempty"` // in report mode: what enforcing would deny it with
 	Rule           string   `json:"rule,omitempty"`
 	PolicyRevision string   `json:"policy_revision"`
 	Steps          []Step   `json:"steps"`
@@ -56,42 +59,69 @@ type explainer struct {
 	result   Explanation
 }
 
+var errUnreadable = errors.New("the URL cannot be parsed")
+
 // explain asks for the tunnel first where a client would, then for the request in it.
 func (e *explainer) explain(ctx context.Context) {
 	q := e.question
 	if !strings.Contains(q.URL, "://") {
-		e.ask(ctx, &ask{tunnel: true, method: http.MethodConnect, authority: q.URL}, "relay")
+		e.connect(ctx, q.URL)
 		return
 	}
 	u, err := url.Parse(q.URL)
-	if err != nil {
-		u = &url.URL{} // an empty URL is malformed to the gate as well, and its text is safe
+	if err != nil { // its text quotes the URL
+		e.ask(ctx, &ask{method: q.Method, malformed: errUnreadable})
+		return
 	}
 	r := &http.Request{Method: q.Method, URL: u, Host: u.Host}
-	if u.Scheme != "https" {
-		e.ask(ctx, plainAsk(r), "forward")
+	if u.Scheme != "https" || q.Absolute {
+		e.ask(ctx, plainAsk(r))
 		return
 	}
 	authority := u.Host
 	if u.Port() == "" && !strings.HasSuffix(authority, ":") {
 		authority += ":443"
 	}
-	if u.User != nil {
-		e.ask(ctx, plainAsk(r), "forward")
-		return
-	}
-	c := e.ask(ctx, &ask{tunnel: true, method: http.MethodConnect, authority: authority}, "relay")
+	u.User = nil // of an https URL it does not reach the request line: clients make a header of it
+	c := e.connect(ctx, authority)
 	if c != nil && c.intercept {
-		inside := &tunnel{target: c.target, proxyAuthorization: e.authorization()}
-		e.ask(ctx, innerAsk(r, inside, "https"), "intercept")
+		e.ask(ctx, innerAsk(r, &tunnel{target: c.target}, "https"))
 	}
 }
 
+func (e *explainer) connect(ctx context.Context, authority string) *call {
+	return e.ask(ctx, &ask{tunnel: true, method: http.MethodConnect, authority: authority})
+}
+
+// handling says what becomes of an allowed call.
+func handling(a *ask, c *call) string {
+	switch {
+	case a.within != nil || c.intercept:
+		return "intercept"
+	case a.tunnel:
+		return "relay"
+	}
+	return "forward"
+}
+
+func stage(a *ask) string {
+	switch {
+	case a.within != nil:
+		return "request in the tunnel"
+	case a.tunnel:
+		return "tunnel"
+	}
+	return "request"
+}
+
 // ask runs the gates on one question and keeps the outcome. It returns the call if it was allowed.
-func (e *explainer) ask(ctx context.Context, a *ask, handling string) *call {
+func (e *explainer) ask(ctx context.Context, a *ask) *call {
 	a.proxyAuthorization = e.authorization()
 	c := e.proxy.begin(e.listener(), "explain")
-	c.trace = func(s Step) { e.result.Steps = append(e.result.Steps, s) }
+	c.trace = func(s Step) {
+		s.Stage = stage(a)
+		e.result.Steps = append(e.result.Steps, s)
+	}
 	c.unverified = !e.question.Network
 	d := c.decide(ctx, a)
 	if d == nil && e.question.Network && (!a.tunnel || !c.intercept) {
@@ -101,10 +131,14 @@ func (e *explainer) ask(ctx context.Context, a *ask, handling string) *call {
 		c.release()
 	}
 	r := &e.result
-	r.Decision, r.Rule, r.Handling = "allow", c.rec.Rule, handling
+	r.Decision, r.Rule, r.Handling = "allow", c.rec.Rule, handling(a, c)
+	if r.WouldDeny == "" {
+		r.WouldDeny = Code(c.rec.Code)
+	}
 	if d != nil {
 		m := d.meaning()
 		r.Decision, r.Code, r.Status, r.Detail, r.NextSteps, r.Handling = "deny", d.Code, m.status, d.Detail, m.nextSteps, ""
+		r.WouldDeny = ""
 		return nil
 	}
 	return c
@@ -146,6 +180,7 @@ func (c *call) checkAddress(ctx context.Context) *Denial {
 
 // Step is what one gate said of a call that is being explained.
 type Step struct {
+	Stage  string `json:"stage"` // tunnel, request, or request in the tunnel
 	Gate   string `json:"gate"`
 	Result string `json:"result"` // "pass" or a code
 	Detail string `json:"detail,omitempty"`
@@ -175,6 +210,9 @@ func (c *call) callerText() string {
 		if p[1] != "" {
 			parts = append(parts, p[0]+" "+p[1])
 		}
+	}
+	if c.unverified {
+		parts = append(parts, "signature not checked")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 
 	"github.com/toolgate/toolgate/broker"
@@ -59,7 +60,7 @@ func isTLS(err error) bool {
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var op *net.OpError
-	return errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &alert) || errors.As(err, &authority) ||
+	return errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &alert) || errors.As(err, &authority) ||
 		errors.As(err, &host) || errors.As(err, &invalid) ||
 		errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error") // how crypto/tls wraps alerts
 }
@@ -81,6 +82,9 @@ func (c *call) brokerDenial(err error) *Denial {
 		return c.killDenial(tripped)
 	}
 	c.rec.ErrorClass = "credential"
+	if errors.Is(context.Cause(c.ctx), context.Canceled) {
+		c.rec.ErrorClass = "client_gone" // there is nobody to read what follows
+	}
 	var e *broker.Error
 	if errors.As(err, &e) && !e.Temporary {
 		return deny(CredentialDenied, "The issuer gives no credential for binding "+e.Binding+": "+string(e.Reason)+".", err)

@@ -8,15 +8,17 @@ import (
 	"net/textproto"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
+	"github.com/toolgate/toolgate/killswitch"
 )
 
 // serve carries one request: decide, obtain the credential, forward.
 func (c *call) serve(w http.ResponseWriter, r *http.Request, a *ask) {
+	to := newClient(w, r, c.gates.snapshot.Limits.IdleTimeout)
+	defer to.leave()
 	c.rec.TraceID, c.rec.SpanID, _ = audit.ParseTraceparent(a.traceparent)
 	start := time.Now()
 	d := c.decide(r.Context(), a)
@@ -26,11 +28,11 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request, a *ask) {
 		cred, d = c.obtain()
 	}
 	if d != nil {
-		c.refuseRequest(w, d)
+		c.refuseRequest(to, d)
 		return
 	}
 	c.rec.Decision = "allow"
-	c.forward(w, r, cred)
+	c.forward(to, cred)
 }
 
 // obtain is gate 6b: the credential of the binding, for this caller. No binding, no credential.
@@ -49,66 +51,98 @@ func (c *call) obtain() (*broker.Credential, *Denial) {
 }
 
 // refuseRequest answers a request that is refused or failed before anything of a response was sent.
-func (c *call) refuseRequest(w http.ResponseWriter, d *Denial) {
+func (c *call) refuseRequest(to *client, d *Denial) {
 	c.refuse(d)
 	status, header, body := d.answer(c)
-	h := w.Header()
+	h := to.w.Header()
 	for name, values := range header {
 		h[name] = values
 	}
 	c.rec.Status = status
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	to.drain()
+	to.writeHeader(status)
+	_, _ = to.w.Write(body)
 }
 
 // forward sends the request on and the response back. The inbound request stays untouched.
-func (c *call) forward(w http.ResponseWriter, r *http.Request, cred *broker.Credential) {
-	ctx, dog := watch(c.ctx, c.tool.Timeout)
+func (c *call) forward(to *client, cred *broker.Credential) {
+	ctx, dog := watch(c.ctx, c.tool.Timeout, to.idle, c.moved)
 	defer dog.stop()
-	rc := http.NewResponseController(w)
-	_ = rc.EnableFullDuplex() // h1: an upstream may answer while the request is still being sent
-	body := c.newRequestBody(r, dog)
-	defer func() { c.describeInput(r, body) }()
-	upgrade := isWebSocket(r)
-	out := c.request(c.withTrace(ctx, w), r, body, upgrade)
+	defer context.AfterFunc(ctx, to.interrupt)()
+	to.body.begin(ctx, func() { dog.touch(); c.moved() })
+	defer c.describeInput(to)
+	upgrade := isWebSocket(to.r)
+	out := c.request(c.withTrace(ctx, to, cred), to.r, to.body, upgrade)
 	if cred != nil {
 		cred.Apply(out)
 	}
-	transport := c.gates.upstreams[c.tool.Name].transport(r)
+	transport := c.gates.upstreams[c.tool.Name].transport(to.r)
 	start := time.Now()
 	res, err := transport.RoundTrip(out)
 	c.rec.UpstreamTime = time.Since(start)
+	to.answer()
 	if err != nil {
-		c.roundTripFailed(w, ctx, body, err)
+		c.roundTripFailed(ctx, to, err)
 		return
 	}
 	defer func() { _ = res.Body.Close() }()
-	dog.header(c.gates.snapshot.Limits.IdleTimeout)
+	dog.header(to.idle)
 	if cred != nil {
 		cred.ScrubHeader(res.Header)
 	}
-	if res.StatusCode == http.StatusSwitchingProtocols {
+	switch {
+	case res.StatusCode == http.StatusSwitchingProtocols:
 		dog.stop() // the registry's idle timeout takes over
-		c.upgraded(w, res, upgrade)
-		return
+		c.upgraded(to, res, upgrade)
+	case res.StatusCode < http.StatusOK:
+		c.refuseRequest(to, c.failure(errStatus))
+	default:
+		c.respond(ctx, to, res, dog, cred)
 	}
-	c.respond(ctx, w, rc, res, dog)
 }
 
-func (c *call) roundTripFailed(w http.ResponseWriter, ctx context.Context, body *requestBody, err error) {
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
+var errStatus = errors.New("the upstream's final status is none")
+
+// moved keeps the tunnel that the request came through from being taken for idle.
+func (c *call) moved() {
+	if c.within != nil {
+		c.within.touch()
 	}
-	if readErr := body.failed(); readErr != nil && c.ctx.Err() == nil {
-		c.rec.ErrorClass = "client_body" // the request broke off; there may be nobody left to answer
-		c.refuseRequest(w, deny(BadTarget, "The request's body broke off.", readErr))
-		panic(http.ErrAbortHandler)
+}
+
+// cause tells why the call was ended from here, if it was. A revocation that covers the call's tunnel as well closes the
+// client's connection, which may be noticed first; the revocation is the cause all the same.
+func (c *call) cause(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	var tripped *killswitch.Tripped
+	if !errors.As(cause, &tripped) && c.within != nil && c.within.connect.ctx != nil {
+		if outer := context.Cause(c.within.connect.ctx); errors.As(outer, &tripped) {
+			return outer
+		}
 	}
-	if errors.Is(err, context.Canceled) {
+	return cause
+}
+
+// roundTripFailed answers a call that has no response. What ended it from here counts before what broke because of that,
+// and a request that broke off before whatever the upstream made of it.
+func (c *call) roundTripFailed(ctx context.Context, to *client, err error) {
+	cause, readErr := c.cause(ctx), to.body.failed()
+	var tripped *killswitch.Tripped
+	switch {
+	case errors.As(cause, &tripped):
+		c.refuseRequest(to, c.failure(cause))
+		c.cutBy(cause)
+	case errors.Is(cause, context.Canceled):
 		c.rec.ErrorClass = "client_gone"
-		panic(http.ErrAbortHandler)
+		c.abort(to)
+	case cause != nil:
+		c.refuseRequest(to, c.failure(cause))
+	case readErr != nil:
+		c.rec.ErrorClass = "client_body"
+		c.refuseRequest(to, deny(BadTarget, "The request's body is malformed or broke off.", readErr))
+	default:
+		c.refuseRequest(to, c.failure(err))
 	}
-	c.refuseRequest(w, c.failure(err))
 }
 
 // request builds the outbound request. Its authority is the target's, never the client's text.
@@ -125,7 +159,7 @@ func (c *call) request(ctx context.Context, r *http.Request, body *requestBody, 
 		Header:        outgoing(r.Header),
 		ContentLength: r.ContentLength,
 	}).WithContext(ctx)
-	if r.ContentLength != 0 {
+	if !body.none {
 		out.Body = body
 		out.Trailer = body.trailer
 	}
@@ -137,23 +171,23 @@ func (c *call) request(ctx context.Context, r *http.Request, body *requestBody, 
 
 // withTrace relays informational responses (RFC 9110, section 15.2) but 100, which net/http sends when the body is read,
 // and 101, and lets the dialer count.
-func (c *call) withTrace(ctx context.Context, w http.ResponseWriter) context.Context {
+func (c *call) withTrace(ctx context.Context, to *client, cred *broker.Credential) context.Context {
 	ctx = context.WithValue(ctx, attemptsKey{}, &c.attempts)
-	var mu sync.Mutex
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	trace := &httptrace.ClientTrace{
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
 			if code == http.StatusContinue || code == http.StatusSwitchingProtocols {
 				return nil
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			h := w.Header()
-			for name, values := range incoming(http.Header(header)) {
-				h[name] = values
+			to.body.asked.Store(true) // what came was not the final status
+			if cred != nil {
+				cred.ScrubHeader(http.Header(header))
 			}
-			w.WriteHeader(code)
-			clear(h)
-			return nil
+			return to.inform(code, http.Header(header))
 		},
-	})
+	}
+	if to.body.expect {
+		trace.GotFirstResponseByte = func() { to.body.answered.Store(true) }
+		trace.Got100Continue = func() { to.body.asked.Store(true) }
+	}
+	return httptrace.WithClientTrace(ctx, trace)
 }

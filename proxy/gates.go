@@ -25,9 +25,10 @@ type Gates struct {
 }
 
 // NewGates prepares the gates of a snapshot. It contacts nobody. own are the addresses that the sidecar itself listens
-// on. An error leaves nothing behind.
-func NewGates(s *config.Snapshot, own []netip.AddrPort, observe func(broker.Event)) (*Gates, error) {
-	verifier, err := identity.New(s.Identity.Issuers)
+// on. before are the gates that these will replace, nil at the start: the issuers' keys are carried over, so that a reload
+// during an issuer's outage locks nobody out. An error leaves nothing behind.
+func NewGates(s *config.Snapshot, own []netip.AddrPort, observe func(broker.Event), before *Gates) (*Gates, error) {
+	verifier, err := verifierFor(s, before)
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
@@ -59,6 +60,13 @@ func NewGates(s *config.Snapshot, own []netip.AddrPort, observe func(broker.Even
 		}
 	}
 	return g, nil
+}
+
+func verifierFor(s *config.Snapshot, before *Gates) (*identity.Verifier, error) {
+	if before != nil && before.snapshot.Identity.Digest == s.Identity.Digest {
+		return before.verifier, nil
+	}
+	return identity.New(s.Identity.Issuers)
 }
 
 func upstreamRoots(file string) (*x509.CertPool, error) {

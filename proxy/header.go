@@ -18,8 +18,8 @@ var hopByHop = []string{
 func outgoing(in http.Header) http.Header {
 	out := make(http.Header, len(in)+1)
 	for name, values := range in {
-		if !private(name) {
-			out[name] = append([]string(nil), values...)
+		if !private(name) && !framingTwin(name) {
+			out[name] = values[:len(values):len(values)] // shared: nobody changes values in place
 		}
 	}
 	stripHop(out, in["Connection"])
@@ -36,9 +36,12 @@ func outgoing(in http.Header) http.Header {
 func incoming(in http.Header) http.Header {
 	out := in.Clone()
 	stripHop(out, in["Connection"])
-	out.Del("Proxy-Authenticate")
-	out.Del("Toolgate-Denial") // only the sidecar may say so
-	out.Del("Alt-Svc")         // an invitation to go round the proxy
+	for name := range out {
+		// What is between the client and the sidecar, only the sidecar may say; Alt-Svc is an invitation to go round it.
+		if foldedPrefix(name, "proxy-") || foldedPrefix(name, "toolgate-") || name == "Alt-Svc" {
+			delete(out, name)
+		}
+	}
 	return out
 }
 
@@ -58,8 +61,37 @@ func stripHop(h http.Header, connection []string) {
 // private reports whether a header is between the client and the sidecar, or would have the upstream believe something
 // of the connection that the tool made up.
 func private(name string) bool {
-	n := strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	return strings.HasPrefix(n, "proxy-") || strings.HasPrefix(n, "toolgate-") || strings.HasPrefix(n, "x-forwarded-") || n == "forwarded" || n == "via"
+	return foldedPrefix(name, "proxy-") || foldedPrefix(name, "toolgate-") || foldedPrefix(name, "x-forwarded-") ||
+		strings.EqualFold(name, "forwarded") || strings.EqualFold(name, "via")
+}
+
+// framingTwin reports whether a header that means nothing to HTTP becomes one that frames the message in servers that
+// hand headers on as variables (RFC 3875, section 4.1.18).
+func framingTwin(name string) bool {
+	return strings.IndexByte(name, '_') >= 0 &&
+		(folds(name, "content-length") || folds(name, "transfer-encoding") || folds(name, "proxy-connection") || folds(name, "keep-alive"))
+}
+
+func folds(name, lower string) bool { return len(name) == len(lower) && foldedPrefix(name, lower) }
+
+// foldedPrefix reports whether name begins with prefix, which is lower case, if case and the underscore count for nothing.
+func foldedPrefix(name, prefix string) bool {
+	if len(name) < len(prefix) {
+		return false
+	}
+	for i := range len(prefix) {
+		b := name[i]
+		switch {
+		case b == '_':
+			b = '-'
+		case 'A' <= b && b <= 'Z':
+			b += 'a' - 'A'
+		}
+		if b != prefix[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // forbiddenTrailer reports whether a trailer field would change what was decided if a recipient merged it into the
@@ -75,7 +107,7 @@ func forbiddenTrailer(name string) bool {
 
 // isWebSocket reports whether an h1 request asks for a WebSocket (RFC 6455, section 4.1). No other upgrade is passed on.
 func isWebSocket(r *http.Request) bool {
-	return r.ProtoMajor == 1 && r.Method == http.MethodGet &&
+	return r.ProtoMajor == 1 && r.Method == http.MethodGet && r.ContentLength == 0 &&
 		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade") &&
 		strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }

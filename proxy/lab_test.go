@@ -33,24 +33,25 @@ import (
 // Tool t1 may reach, of the test names (all at 127.0.0.1): bound.ok.test (credential, intercepted), ruled.ok.test
 // (method and path rules, intercepted), pass.ok.test (relayed) on the TLS port, and plain.ok.test on the plain port.
 type lab struct {
-	t        *testing.T
-	dir      string
-	issuer   *devissuer.Issuer
-	names    *nameServer
-	tls      *httptest.Server // h1 and h2, for every *.ok.test
-	plain    *httptest.Server
-	mux      *http.ServeMux // of both
-	ca       *CA            // the proxy's
-	roots    *x509.CertPool // of the upstream
-	kill     *killswitch.Switch
-	proxy    *Proxy
-	metrics  *Metrics
-	addr     string
-	admin    *httptest.Server
-	records  *recordSink
-	log      *lockedBuffer
-	token    string
-	closeLog func()
+	t          *testing.T
+	dir        string
+	issuer     *devissuer.Issuer
+	names      *nameServer
+	tls        *httptest.Server // h1 and h2, for every *.ok.test
+	plain      *httptest.Server
+	mux        *http.ServeMux // of both
+	ca         *CA            // the proxy's
+	upstreamCA *CA
+	roots      *x509.CertPool // of the upstream
+	kill       *killswitch.Switch
+	proxy      *Proxy
+	metrics    *Metrics
+	addr       string
+	admin      *httptest.Server
+	records    *recordSink
+	log        *lockedBuffer
+	token      string
+	closeLog   func()
 }
 
 // labOption changes the lab's config text before it is read.
@@ -125,6 +126,7 @@ func (l *lab) startUpstreams() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	l.upstreamCA = ca
 	l.roots = x509.NewCertPool()
 	l.roots.AddCert(ca.cert)
 	l.write("upstream-ca.crt", string(ca.PEM()))
@@ -215,7 +217,7 @@ func (l *lab) load() *Gates {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	g, err := NewGates(s, nil, nil)
+	g, err := NewGates(s, nil, nil, nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -74,11 +73,13 @@ func TestDrain(t *testing.T) {
 func waitUntil(t *testing.T, condition func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for !condition() {
 		if time.Now().After(deadline) {
 			t.Fatal("the condition did not come true")
 		}
-		runtime.Gosched()
+		<-tick.C
 	}
 }
 

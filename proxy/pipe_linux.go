@@ -18,7 +18,7 @@ var pipes struct {
 	free []*pipe
 }
 
-const maxFreePipes = 16
+const maxFreePipes = 8
 
 func takePipe() (*pipe, error) {
 	pipes.Lock()

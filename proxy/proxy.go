@@ -55,6 +55,9 @@ func New(o Options) *Proxy {
 	return p
 }
 
+// Gates returns the gates in force.
+func (p *Proxy) Gates() *Gates { return p.gates.Load() }
+
 // Reload puts new gates in force for calls that begin from now on. Listeners are not touched.
 func (p *Proxy) Reload(g *Gates) {
 	old := p.gates.Swap(g)

@@ -17,6 +17,7 @@ var (
 type open struct {
 	tool string
 	cut  func(cause error)
+	rest func()       // called when it has idled for restAfter; nil: nothing to give up
 	last atomic.Int64 // UnixNano of the last byte
 }
 
@@ -36,6 +37,7 @@ type registry struct {
 
 func newRegistry(max int, idle time.Duration) *registry {
 	r := &registry{max: max, idle: idle, opens: map[*open]struct{}{}, empty: make(chan struct{}), ended: make(chan struct{})}
+	lot.prepare()
 	go r.sweep()
 	return r
 }
@@ -109,9 +111,13 @@ func (r *registry) byTool() map[string]int {
 	return m
 }
 
-// sweep ends what idles. One goroutine for all is cheaper than a deadline per read, and works where reads are splices.
+// restAfter is how long an open tunnel idles before it is told to rest.
+const restAfter = 500 * time.Millisecond
+
+// sweep ends what idles, and tells what has paused to rest. One goroutine for all is cheaper than a deadline per read,
+// and works where reads are splices.
 func (r *registry) sweep() {
-	tick := time.NewTicker(max(r.idle/4, 10*time.Millisecond))
+	tick := time.NewTicker(min(max(r.idle/4, 10*time.Millisecond), restAfter/2))
 	defer tick.Stop()
 	for {
 		select {
@@ -119,10 +125,17 @@ func (r *registry) sweep() {
 			return
 		case <-tick.C:
 		}
-		limit := time.Now().Add(-r.idle).UnixNano()
-		for _, o := range r.list(func(o *open) bool { return o.last.Load() < limit }) {
-			o.cut(errIdle)
+		now := time.Now()
+		over, paused := now.Add(-r.idle).UnixNano(), now.Add(-restAfter).UnixNano()
+		for _, o := range r.list(func(o *open) bool { return o.last.Load() < paused || o.last.Load() < over }) {
+			switch {
+			case o.last.Load() < over:
+				o.cut(errIdle)
+			case o.rest != nil:
+				o.rest()
+			}
 		}
+		lot.tidy(now)
 	}
 }
 

@@ -4,69 +4,124 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// bulkAfter is how much one direction carries by copying before it is moved by splice. Splicing costs half the CPU of
-// copying for bulk and more for small messages; it also takes a pipe, which only a direction with bytes in flight holds
-// here, since pipes count against a kernel limit per user that every sidecar of a node may share.
+// bulkAfter is how many bytes in a row, in full buffers, make a direction bulk: it is moved by splice then, until little comes
+// at a time again. Splicing costs half the CPU of copying for bulk and more for small messages. It also takes a pipe; one of 1 MiB needs 0.7 times the CPU per byte of one
+// of 256 KiB under load, and counts against a kernel limit per user that every sidecar of a node may share, so that only a
+// direction with bytes in flight holds one here.
 const (
 	bulkAfter  = 256 << 10
 	bufferSize = 32 << 10
-	pipeSize   = 256 << 10
+	pipeSize   = 1 << 20
 )
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// direction is one half of a relay. It waits for bytes without holding a buffer or a pipe.
+// direction is one half of a relay. It waits for bytes without holding a buffer or a pipe, first on a goroutine, and after
+// a pause in the parking lot, without one.
 type direction struct {
-	dst      *net.TCPConn
-	src, out syscall.RawConn
-	buf      *[bufferSize]byte
-	pipe     *pipe
-	left     int // bytes in the pipe
-	n        int
-	err      error
+	relay   *relay
+	dst     *net.TCPConn
+	src     *net.TCPConn
+	in, out syscall.RawConn
+	total   *int64 // bytes moved, of the record
+	streak  int    // bytes that came in full buffers in a row
+	state   atomic.Int32
+	spot    uint64 // in the parking lot; guarded by its lock
+
+	readable            func(uintptr) bool // fill, bound once: it is needed for every read
+	intoPipe, outOfPipe func(uintptr) bool // fillPipe and drainPipe, bound when they are first needed
+	buf                 *[bufferSize]byte
+	pipe                *pipe
+	left                int // bytes in the pipe
+	n                   int
+	err                 error
 }
 
-// transfer copies src to dst until the end of the stream, which is no error, and adds to n what it moved.
-func transfer(dst, src *net.TCPConn, n *int64, o *open) error {
-	in, err := src.SyscallConn()
-	if err != nil {
-		return err
-	}
-	out, err := dst.SyscallConn()
-	if err != nil {
-		return err
-	}
-	d := &direction{dst: dst, src: in, out: out}
-	read, splice := d.fill, false
-	for moved := 0; ; {
-		if splice {
-			err = d.spliceOnce(read)
-		} else {
-			err = d.copyOnce(read)
+// The states of a direction. Only the goroutine that runs it leaves running.
+const (
+	unstarted int32 = iota
+	running
+	pausing // told to park, by a read deadline in the past
+	parked
+	over
+)
+
+// start begins to move bytes from src to dst.
+func (d *direction) start(r *relay, dst, src *net.TCPConn, total *int64) {
+	d.relay, d.dst, d.src, d.total = r, dst, src, total
+	d.readable = d.fill
+	d.state.Store(running)
+	go func() {
+		var err error
+		if d.in, err = src.SyscallConn(); err == nil {
+			d.out, err = dst.SyscallConn()
 		}
 		if err != nil {
-			if err == io.EOF {
-				return nil
-			}
-			return err
+			d.finish(err)
+			return
 		}
-		o.touch()
-		*n += int64(d.n)
-		if moved += d.n; !splice && moved >= bulkAfter {
-			read, splice = d.fillPipe, true
+		d.run()
+	}()
+}
+
+// run moves bytes until the end of the stream, an error, or a pause.
+func (d *direction) run() {
+	for {
+		var err error
+		if d.streak >= bulkAfter {
+			err = d.spliceOnce()
+		} else {
+			err = d.copyOnce()
+		}
+		switch {
+		case err == nil:
+			d.relay.touch()
+			*d.total += int64(d.n)
+			if d.streak += d.n; d.n < bufferSize {
+				d.streak = 0
+			}
+		case err == io.EOF:
+			d.finish(nil)
+			return
+		case errors.Is(err, os.ErrDeadlineExceeded) && d.state.Load() == pausing:
+			_ = d.src.SetReadDeadline(time.Time{})
+			if lot.park(d) {
+				return // whoever drives d out runs it again
+			}
+		default:
+			d.finish(err)
+			return
 		}
 	}
 }
 
+func (d *direction) finish(err error) {
+	d.state.Store(over)
+	d.relay.ended(d.dst, err)
+}
+
+// pause asks a direction that waits on its goroutine to park.
+func (d *direction) pause() {
+	if d.state.CompareAndSwap(running, pausing) {
+		_ = d.src.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// wake drives a parked direction out, so that it sees what was done to its connections.
+func (d *direction) wake() { lot.wake(d) }
+
 // copyOnce waits for bytes, reads what is there into a pooled buffer and writes it.
-func (d *direction) copyOnce(fill func(uintptr) bool) error {
-	if err := d.src.Read(fill); err != nil {
+func (d *direction) copyOnce() error {
+	if err := d.in.Read(d.readable); err != nil {
 		return err
 	}
 	if d.err != nil || d.n == 0 {
@@ -97,7 +152,9 @@ func (d *direction) fill(fd uintptr) bool {
 	if d.buf == nil {
 		d.buf = buffers.Get().(*[bufferSize]byte)
 	}
-	d.n, d.err = retry(func() (int, error) { return unix.Read(int(fd), d.buf[:]) })
+	for d.err = unix.EINTR; d.err == unix.EINTR; {
+		d.n, d.err = unix.Read(int(fd), d.buf[:])
+	}
 	if d.err == unix.EAGAIN {
 		d.release()
 		return false
@@ -106,12 +163,15 @@ func (d *direction) fill(fd uintptr) bool {
 }
 
 // spliceOnce waits for bytes and moves them through a pipe without copying.
-func (d *direction) spliceOnce(fill func(uintptr) bool) error {
-	if err := d.src.Read(fill); err != nil {
+func (d *direction) spliceOnce() error {
+	if d.intoPipe == nil {
+		d.intoPipe, d.outOfPipe = d.fillPipe, d.drainPipe
+	}
+	if err := d.in.Read(d.intoPipe); err != nil {
 		return err
 	}
 	if errors.Is(d.err, errNoPipe) {
-		return d.copyOnce(d.fill)
+		return d.copyOnce()
 	}
 	if d.err != nil || d.n == 0 {
 		d.pipe.release(d.err == nil)
@@ -119,7 +179,7 @@ func (d *direction) spliceOnce(fill func(uintptr) bool) error {
 	}
 	d.left = d.n
 	for d.left > 0 {
-		if err := d.out.Write(d.drainPipe); err != nil {
+		if err := d.out.Write(d.outOfPipe); err != nil {
 			d.pipe.release(false)
 			return err
 		}
@@ -139,10 +199,7 @@ func (d *direction) fillPipe(fd uintptr) bool {
 		return true
 	}
 	d.pipe = p
-	d.n, d.err = retry(func() (int, error) {
-		n, err := unix.Splice(int(fd), nil, p.w, nil, pipeSize, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
-		return int(n), err
-	})
+	d.n, d.err = splice(int(fd), p.w, pipeSize)
 	if d.err == unix.EAGAIN {
 		p.release(true)
 		return false
@@ -152,10 +209,7 @@ func (d *direction) fillPipe(fd uintptr) bool {
 
 func (d *direction) drainPipe(fd uintptr) bool {
 	var n int
-	n, d.err = retry(func() (int, error) {
-		n, err := unix.Splice(d.pipe.r, nil, int(fd), nil, d.left, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
-		return int(n), err
-	})
+	n, d.err = splice(d.pipe.r, int(fd), d.left)
 	if d.err == unix.EAGAIN {
 		d.err = nil
 		return false
@@ -164,11 +218,12 @@ func (d *direction) drainPipe(fd uintptr) bool {
 	return true
 }
 
-func retry(call func() (int, error)) (int, error) {
+// splice moves at most n bytes from one descriptor to another without copying and without waiting (splice(2)).
+func splice(from, to, n int) (int, error) {
 	for {
-		n, err := call()
+		moved, err := unix.Splice(from, nil, to, nil, n, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
 		if err != unix.EINTR {
-			return n, err
+			return int(moved), err
 		}
 	}
 }

@@ -7,20 +7,39 @@ import (
 	"io"
 	"net"
 	"syscall"
+	"time"
 )
 
-// transfer copies src to dst until the end of the stream, which is no error, and adds to n what it moved. Toolgate is
-// meant for Linux; this keeps a first try on another system working.
-func transfer(dst, src *net.TCPConn, n *int64, o *open) error {
+// direction is one half of a relay. Toolgate is meant for Linux; this keeps a first try on another system working.
+type direction struct{}
+
+func (d *direction) start(r *relay, dst, src *net.TCPConn, total *int64) {
+	go func() { r.ended(dst, move(r, dst, src, total)) }()
+}
+
+func (*direction) pause() {}
+
+func (*direction) wake() {}
+
+// lot stands for the parking lot, which needs Linux.
+var lot parkingLot
+
+type parkingLot struct{}
+
+func (parkingLot) prepare() {}
+
+func (parkingLot) tidy(time.Time) {}
+
+func move(r *relay, dst, src *net.TCPConn, total *int64) error {
 	buf := make([]byte, 32<<10)
 	for {
-		k, err := src.Read(buf)
-		if k > 0 {
-			if _, werr := dst.Write(buf[:k]); werr != nil {
+		n, err := src.Read(buf)
+		if n > 0 {
+			if _, werr := dst.Write(buf[:n]); werr != nil {
 				return werr
 			}
-			o.touch()
-			*n += int64(k)
+			r.touch()
+			*total += int64(n)
 		}
 		if err == io.EOF {
 			return nil

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"runtime"
 	"testing"
 	"time"
 
@@ -16,7 +14,7 @@ import (
 )
 
 // rawUpstream replaces the TLS upstream's place in the relay tests: a plain TCP server on a port that the tool may reach.
-func rawUpstream(t *testing.T, serve func(net.Conn)) (*lab, string) {
+func rawUpstream(t *testing.T, serve func(net.Conn), options ...labOption) (*lab, string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,10 +31,10 @@ func rawUpstream(t *testing.T, serve func(net.Conn)) (*lab, string) {
 		}
 	}()
 	t.Cleanup(func() { _ = ln.Close() })
-	l := newLab(t, func(f *labFiles) {
+	l := newLab(t, append([]labOption{func(f *labFiles) {
 		f.config = replaceOnce(f.config, "tools: [t1]}]", "tools: [t1]}, {prefix: \"127.0.0.1/32\", ports: ["+p+"], tools: [t1]}]")
 		f.manifest = replaceOnce(f.manifest, "allowedDomains: [", "allowedDomains: [\"raw.ok.test:"+p+"\", ")
-	})
+	}}, options...)...)
 	return l, "raw.ok.test:" + p
 }
 
@@ -171,43 +169,4 @@ func TestTunnelsAreBounded(t *testing.T) {
 		t.Errorf("record %v", rec)
 	}
 	l.connectTo(l.target("pass.ok.test"), "")
-}
-
-// TestIdleTunnelHoldsTwoDescriptors counts descriptors of the whole process, which holds the client's end and the upstream's as well.
-func TestIdleTunnelHoldsTwoDescriptors(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("counts in /proc")
-	}
-	accepted := make(chan net.Conn, 64)
-	l, target := rawUpstream(t, func(c net.Conn) {
-		_, _ = io.Copy(c, io.LimitReader(c, 1<<20))
-		accepted <- c
-	})
-	fds := func() int {
-		d, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(d)
-	}
-	one := func() {
-		c := l.connectTo(target, "")
-		go func() { _, _ = c.Write(make([]byte, 1<<20)) }() // enough to be spliced, then idle
-		if _, err := io.CopyN(io.Discard, c, 1<<20); err != nil {
-			t.Fatal(err)
-		}
-		<-accepted
-	}
-	one()
-	before := fds()
-	const n = 20
-	for range n {
-		one()
-	}
-	pipes.Lock()
-	spare := 2 * len(pipes.free)
-	pipes.Unlock()
-	if got := fds() - before; got > 4*n+spare {
-		t.Errorf("%d descriptors for %d idle tunnels with both ends in this process (and %d of spare pipes)", got, n, spare)
-	}
 }

@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/devissuer"
 )
 
 // reload changes the lab's manifest and puts it in force.
@@ -198,5 +202,28 @@ func TestHTTPSByAbsoluteForm(t *testing.T) {
 	r := got.last(t)
 	if r.TLS == nil || r.Host != l.target("bound.ok.test") || !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ey") {
 		t.Errorf("the upstream got %v %v", r.Host, r.Header)
+	}
+}
+
+// TestReloadDuringAnIssuersOutage: the keys that are held outlive the gates that fetched them.
+func TestReloadDuringAnIssuersOutage(t *testing.T) {
+	l := newLab(t)
+	l.mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+	if status, _, err := get(l.client(l.token, false), l.url("http", "plain.ok.test", "/")); err != nil || status != 200 {
+		t.Fatal(status, err)
+	}
+	other := l.mint(map[string]any{"sub": "user:carol"})
+	l.issuer.SetFaults(devissuer.Faults{DiscoveryStatus: 500, JWKSStatus: 500})
+	s, err := config.Load(filepath.Join(l.dir, "sidecar.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := NewGates(s, nil, nil, l.proxy.Gates())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.proxy.Reload(g)
+	if status, body, err := get(l.client(other, false), l.url("http", "plain.ok.test", "/")); err != nil || status != 200 {
+		t.Errorf("after the reload: %d %q %v", status, body, err)
 	}
 }

@@ -8,71 +8,75 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/toolgate/toolgate/broker"
+	"github.com/toolgate/toolgate/killswitch"
 )
 
 var responseBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // respond sends the response back: header, body as it comes, trailers. A body that breaks off ends in an abort, since a
 // normal return would hand the client a clean end.
-func (c *call) respond(ctx context.Context, w http.ResponseWriter, rc *http.ResponseController, res *http.Response, dog *watchdog) {
-	h := w.Header()
+func (c *call) respond(ctx context.Context, to *client, res *http.Response, dog *watchdog, cred *broker.Credential) {
+	h := to.w.Header()
 	for name, values := range incoming(res.Header) {
 		h[name] = values
 	}
-	announced := len(res.Trailer)
+	if _, given := h["Content-Type"]; !given {
+		h["Content-Type"] = nil // keeps net/http from guessing one
+	}
+	announced := make(map[string]bool, len(res.Trailer))
 	for name := range res.Trailer {
-		h.Add("Trailer", name)
+		if !forbiddenTrailer(name) {
+			announced[name] = true
+			h.Add("Trailer", name)
+		}
 	}
 	c.rec.Status = res.StatusCode
-	w.WriteHeader(res.StatusCode)
+	to.writeHeader(res.StatusCode)
 	flush := res.ContentLength < 0 || strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")
 	if flush {
-		_ = rc.Flush() // the header goes out before the first event
+		_ = to.rc.Flush() // the header goes out before the first event
 	}
-	err := c.copyBody(w, rc, res.Body, dog, flush)
-	if err == nil && ctx.Err() != nil { // a body can end cleanly just as its call is cut; the cut counts
-		err = context.Cause(ctx)
+	if err := c.copyBody(to, res.Body, dog, flush); err != nil {
+		c.bodyFailed(ctx, err)
+		c.abort(to)
 	}
-	if err == nil {
-		c.trailers(w, rc, res, announced)
-		return
+	if cred != nil {
+		cred.ScrubHeader(res.Trailer)
 	}
-	c.bodyFailed(ctx, err)
-	panic(http.ErrAbortHandler)
+	trailers(to, res, announced)
 }
 
 // clientError marks an error of writing to the client.
 type clientError struct{ error }
 
 // copyBody copies with a pooled buffer and flushes every piece of a body without a length: an event must not wait.
-func (c *call) copyBody(w io.Writer, rc *http.ResponseController, body io.Reader, dog *watchdog, flush bool) error {
+func (c *call) copyBody(to *client, body io.Reader, dog *watchdog, flush bool) error {
 	buf := responseBuffers.Get().(*[32 << 10]byte)
 	defer responseBuffers.Put(buf)
-	idle := c.gates.snapshot.Limits.IdleTimeout
-	var armed time.Time
+	armed := time.Now()
 	for {
 		n, err := body.Read(buf[:])
 		if n > 0 {
 			dog.touch()
-			if c.within != nil {
-				c.within.touch()
-			}
-			if now := time.Now(); now.Sub(armed) > idle/4 { // a client that stops reading is not waited for for ever
+			c.moved()
+			if now := time.Now(); now.Sub(armed) > to.idle/4 {
 				armed = now
-				_ = rc.SetWriteDeadline(now.Add(idle * 5 / 4))
+				to.arm(now)
 			}
-			if _, werr := w.Write(buf[:n]); werr != nil {
+			if _, werr := to.w.Write(buf[:n]); werr != nil {
 				return clientError{werr}
 			}
 			c.rec.BytesIn += int64(n)
 			if flush {
-				if ferr := rc.Flush(); ferr != nil {
+				if ferr := to.rc.Flush(); ferr != nil {
 					return clientError{ferr}
 				}
 			}
 		}
 		if err == io.EOF {
-			_ = rc.SetWriteDeadline(time.Time{})
+			to.arm(time.Now()) // net/http has the end to write
 			return nil
 		}
 		if err != nil {
@@ -82,32 +86,36 @@ func (c *call) copyBody(w io.Writer, rc *http.ResponseController, body io.Reader
 }
 
 // trailers passes on the trailers: under their own names where they were announced, else with net/http's prefix.
-func (c *call) trailers(w http.ResponseWriter, rc *http.ResponseController, res *http.Response, announced int) {
+func trailers(to *client, res *http.Response, announced map[string]bool) {
 	if len(res.Trailer) == 0 {
 		return
 	}
-	_ = rc.Flush() // forces chunking, without which a short h1 body would have no place for trailers
+	_ = to.rc.Flush() // forces chunking, without which a short h1 body would have no place for trailers
+	h := to.w.Header()
 	for name, values := range res.Trailer {
-		if forbiddenTrailer(name) {
-			continue
+		switch {
+		case forbiddenTrailer(name):
+		case announced[name] && values == nil:
+			delete(h, name) // net/http would send the header of that name once more
+		case announced[name]:
+			h[name] = values
+		default:
+			h[http.TrailerPrefix+name] = values
 		}
-		if len(res.Trailer) != announced {
-			name = http.TrailerPrefix + name
-		}
-		w.Header()[name] = values
 	}
 }
 
+// bodyFailed notes why a response broke off.
 func (c *call) bodyFailed(ctx context.Context, err error) {
-	cause := context.Cause(c.ctx)
+	cause := c.cause(ctx)
 	var client clientError
 	switch {
-	case cause != nil && !errors.Is(cause, context.Canceled):
+	case errors.As(cause, new(*killswitch.Tripped)):
 		c.cutBy(cause)
-	case errors.Is(context.Cause(ctx), errStalled):
-		c.rec.Code, c.rec.ErrorClass = string(UpstreamTimeout), "timeout"
-	case errors.As(err, &client) || cause != nil:
+	case errors.As(err, &client) || errors.Is(cause, context.Canceled):
 		c.rec.ErrorClass = "client_gone"
+	case errors.Is(cause, errStalled):
+		c.rec.Code, c.rec.ErrorClass = string(UpstreamTimeout), "timeout"
 	default:
 		c.rec.Code, c.rec.ErrorClass = string(UpstreamProtocol), "upstream_protocol"
 	}

@@ -81,11 +81,13 @@ func lingeringClose(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// relay is a tunnel whose bytes are passed on blind: two goroutines and two descriptors while it idles.
+// relay is a tunnel whose bytes are passed on blind. It holds two descriptors, two goroutines while it is in use, and none
+// once it has idled for a moment.
 type relay struct {
 	open
 	call             *call
 	client, upstream *net.TCPConn
+	up, down         direction   // to the upstream, to the client
 	stop             func() bool // stops the guard
 	running          atomic.Int32
 	cause            atomic.Pointer[error] // why it was cut; the first one counts
@@ -100,7 +102,7 @@ func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte) {
 		return
 	}
 	r := &relay{call: c, client: client, upstream: upstream}
-	r.tool, r.cut = c.tool.Name, r.end
+	r.tool, r.cut, r.rest = c.tool.Name, r.end, r.pause
 	if !c.proxy.tunnels.add(&r.open) {
 		_ = upstream.Close()
 		c.refuseConn(conn, deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil))
@@ -117,17 +119,17 @@ func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte) {
 		}
 	}
 	c.token = redact.Secret{} // not needed any more; a tunnel may idle for days
-	c.handed = true           // net/http's buffers are freed when the handler returns; the call is finished by the last pump
+	c.handed = true           // net/http's buffers are freed when the handler returns; the call is finished by the last direction
 	r.running.Store(2)
 	ctx := c.ctx
 	r.stop = context.AfterFunc(ctx, func() { r.end(context.Cause(ctx)) })
-	go r.pump(upstream, client, &c.rec.BytesOut)
-	go r.pump(client, upstream, &c.rec.BytesIn)
+	r.up.start(r, upstream, client, &c.rec.BytesOut)
+	r.down.start(r, client, upstream, &c.rec.BytesIn)
 }
 
-// pump copies one direction. An end of stream is passed on and leaves the other direction open; an error ends both.
-func (r *relay) pump(dst, src *net.TCPConn, n *int64) {
-	err := transfer(dst, src, n, &r.open)
+// ended is called once by each direction. An end of stream, which is no error, is passed on and leaves the other direction
+// open; an error ends both.
+func (r *relay) ended(dst *net.TCPConn, err error) {
 	if err == nil {
 		err = dst.CloseWrite()
 		if isClosed(err) { // the peer has gone already, after we read its end of stream
@@ -142,6 +144,12 @@ func (r *relay) pump(dst, src *net.TCPConn, n *int64) {
 	}
 }
 
+// pause lets the directions give up their goroutines until there is something to do.
+func (r *relay) pause() {
+	r.up.pause()
+	r.down.pause()
+}
+
 // end cuts both sides with a reset, so that neither takes a broken stream for a complete one.
 func (r *relay) end(cause error) {
 	if cause == nil {
@@ -152,6 +160,8 @@ func (r *relay) end(cause error) {
 	_ = r.upstream.SetLinger(0)
 	_ = r.client.Close()
 	_ = r.upstream.Close()
+	r.up.wake()
+	r.down.wake()
 }
 
 func (r *relay) finish() {

@@ -3,66 +3,64 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/toolgate/toolgate/killswitch"
 )
+
+// socketGrace is how long a WebSocket's second direction may go on when the first has ended.
+const socketGrace = time.Second
+
+var errUnasked = errors.New("the upstream switched to a protocol that was not asked for")
 
 // upgraded relays a WebSocket after the upstream's 101, frames as they come, both ways. The client may have sent frames before
 // it had the 101; they are in its buffer and go first.
-func (c *call) upgraded(w http.ResponseWriter, res *http.Response, asked bool) {
+func (c *call) upgraded(to *client, res *http.Response, asked bool) {
 	back, ok := res.Body.(io.ReadWriteCloser)
-	if !asked || !ok {
-		c.rec.ErrorClass = "upstream_protocol"
-		c.refuseRequest(w, deny(UpstreamProtocol, "The upstream switched protocols unasked.", nil))
+	if !asked || !ok || !strings.EqualFold(res.Header.Get("Upgrade"), "websocket") {
+		c.refuseRequest(to, c.failure(errUnasked))
 		return
 	}
-	client, buffered, err := http.NewResponseController(w).Hijack()
+	conn, buffered, err := to.rc.Hijack()
 	if err != nil {
 		c.rec.ErrorClass = "client_gone"
 		return
 	}
-	s := &socket{client: client, upstream: back}
-	if !c.register(s) {
-		s.end(errDrained)
-		c.refuse(deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil))
+	s := &socket{client: conn, upstream: back}
+	s.tool, s.cut = c.tool.Name, s.end
+	if c.within != nil { // it takes the tunnel's place, which net/http forgets with the connection
+		c.proxy.tunnels.remove(&c.within.open)
+		defer c.within.close(conn)
+	}
+	if !c.proxy.tunnels.add(&s.open) {
+		c.refuseConn(conn, deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil))
 		return
 	}
-	defer c.unregister(s)
+	defer c.proxy.tunnels.remove(&s.open)
 	ctx := c.ctx
-	stop := context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
-	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) { // net/http cancels at the client's end, which is copied
+			s.end(cause)
+		}
+	})()
 	c.rec.Status = http.StatusSwitchingProtocols
 	s.run(c, buffered.Reader, res)
 	if cause := s.why(); cause != nil {
 		c.cutBy(cause)
+	} else if cause := c.cause(ctx); errors.As(cause, new(*killswitch.Tripped)) {
+		c.cutBy(cause)
 	}
-}
-
-// register makes the socket an open tunnel of its own, or takes over the intercepted tunnel that it came through, which
-// net/http forgets when the connection is hijacked.
-func (c *call) register(s *socket) bool {
-	if c.within != nil {
-		s.open = &c.within.open
-		return true
-	}
-	s.open = &open{tool: c.tool.Name, cut: s.end}
-	return c.proxy.tunnels.add(s.open)
-}
-
-func (c *call) unregister(s *socket) {
-	if c.within != nil {
-		c.within.close(s.client)
-		return
-	}
-	c.proxy.tunnels.remove(s.open)
 }
 
 // socket is a WebSocket being relayed.
 type socket struct {
-	open     *open
+	open
 	client   net.Conn
 	upstream io.ReadWriteCloser
 
@@ -70,58 +68,67 @@ type socket struct {
 	cause error
 }
 
-// run writes the 101 and copies until either side ends. WebSockets have no half-close: the closing handshake has been relayed
-// by then, and what is left of the other direction has nobody to read it.
+// run writes the 101 and copies until both sides have ended, or one has and the other does not follow. It closes both.
 func (s *socket) run(c *call, early io.Reader, res *http.Response) {
+	defer func() { _, _ = s.upstream.Close(), s.client.Close() }()
 	head := &http.Response{StatusCode: res.StatusCode, ProtoMajor: 1, ProtoMinor: 1, Header: incoming(res.Header)}
 	head.Header["Connection"], head.Header["Upgrade"] = []string{"Upgrade"}, []string{"websocket"}
 	bw := bufio.NewWriter(s.client)
 	if head.Write(bw) != nil || bw.Flush() != nil {
-		s.end(net.ErrClosed)
 		return
 	}
 	ended := make(chan struct{}, 2)
 	pump := func(dst io.Writer, src io.Reader, n *int64) {
-		*n += s.copy(dst, src)
+		s.copy(dst, src, n)
+		closeWrite(dst)
 		ended <- struct{}{}
 	}
 	go pump(s.upstream, early, &c.rec.BytesOut)
 	go pump(s.client, s.upstream, &c.rec.BytesIn)
 	<-ended
-	s.settle()
+	late := time.AfterFunc(socketGrace, func() {
+		_ = s.upstream.Close()
+		reset(s.client)
+	})
 	<-ended
+	late.Stop()
 }
 
-// settle gives the direction that still runs a moment, then ends both.
-func (s *socket) settle() {
-	_ = s.client.SetDeadline(time.Now().Add(time.Second))
-	_ = s.upstream.Close()
+// closeWrite passes the end of one direction on.
+func closeWrite(dst io.Writer) {
+	if t, ok := dst.(*taggedConn); ok {
+		dst = t.Conn
+	}
+	if w, ok := dst.(interface{ CloseWrite() error }); ok {
+		_ = w.CloseWrite()
+	}
 }
 
-func (s *socket) copy(dst io.Writer, src io.Reader) (n int64) {
+func (s *socket) copy(dst io.Writer, src io.Reader, n *int64) {
 	buf := make([]byte, 8<<10)
 	for {
 		k, err := src.Read(buf)
 		if k > 0 {
-			s.open.touch()
+			s.touch()
 			if _, werr := dst.Write(buf[:k]); werr != nil {
-				return n
+				return
 			}
-			n += int64(k)
+			*n += int64(k)
 		}
 		if err != nil {
-			return n
+			return
 		}
 	}
 }
 
+// end cuts both sides.
 func (s *socket) end(cause error) {
 	s.mu.Lock()
 	if s.cause == nil {
 		s.cause = cause
 	}
 	s.mu.Unlock()
-	_ = s.client.Close()
+	reset(s.client)
 	_ = s.upstream.Close()
 }
 

@@ -39,6 +39,10 @@ type app struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	failed  chan error
+
+	// Reading and putting in force is one step: of two at once, the one that read first could come last.
+	reloading, revoking sync.Mutex
+	mistake             string // of the last reload, if it failed; guarded by reloading
 }
 
 // start brings up everything that the snapshot asks for, or nothing.
@@ -60,7 +64,7 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 		}
 	}()
 	a.metrics = proxy.NewMetrics(s, buildVersion())
-	gates, err := proxy.NewGates(s, a.own, a.metrics.Broker)
+	gates, err := proxy.NewGates(s, a.own, a.metrics.Broker, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -181,6 +185,8 @@ func (a *app) loadRevocations() {
 	if a.file == nil {
 		return
 	}
+	a.revoking.Lock()
+	defer a.revoking.Unlock()
 	if err := a.file.Load(); err != nil {
 		a.log.Error("revocations not read; the last good set stays in force", "error", err)
 		return
@@ -202,10 +208,48 @@ func (a *app) serve(ctx context.Context, s *config.Snapshot, lns []net.Listener)
 		a.running.Go(func() { a.fail(a.admin.Serve(lns[len(lns)-1])) })
 		a.log.Info("listening", "listener", "admin", "address", a.addrs["admin"])
 	}
-	a.running.Go(func() { a.fail(config.Watch(ctx, a.log, a.watched, a.reload)) })
+	a.watch(ctx, a.watched, a.reload, a.recheck)
+	a.every(ctx, retryInterval, a.retry)
 	if a.file != nil {
-		a.running.Go(func() { a.watchRevocations(ctx, s.KillSwitch.MaxStale) })
+		a.watch(ctx, func() []string { return []string{a.file.Path} }, a.loadRevocations, a.loadRevocations)
+		// Often enough without a change that the file does not count as stale.
+		a.every(ctx, s.KillSwitch.MaxStale/3, a.loadRevocations)
 	}
+}
+
+// retryInterval is how often a config that could not be reloaded is read again.
+const retryInterval = 10 * time.Second
+
+// every calls f at each interval, until ctx ends.
+func (a *app) every(ctx context.Context, interval time.Duration, f func()) {
+	a.running.Go(func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				f()
+			}
+		}
+	})
+}
+
+// settled is when a watcher has surely looked for the first time.
+const settled = time.Second
+
+// watch calls changed when one of the files has changed, and once recheck when the watcher has settled: a change between
+// the load at the start and the watcher's first look sends no event.
+func (a *app) watch(ctx context.Context, files func() []string, changed, recheck func()) {
+	a.running.Go(func() { a.fail(config.Watch(ctx, a.log, files, changed)) })
+	a.running.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(settled):
+			recheck()
+		}
+	})
 }
 
 // fail ends the process when something that must run for its whole life has ended.
@@ -221,32 +265,12 @@ func (a *app) fail(err error) {
 
 func (a *app) watched() []string { return a.store.Current().Files }
 
-// watchRevocations reads the file when it changes, and often enough without a change that it does not count as stale.
-func (a *app) watchRevocations(ctx context.Context, maxStale time.Duration) {
-	a.running.Go(func() {
-		a.fail(config.Watch(ctx, a.log, func() []string { return []string{a.file.Path} }, a.loadRevocations))
-	})
-	every := maxStale / 3
-	if every <= 0 {
-		return
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			a.loadRevocations()
-		}
-	}
-}
-
-// shutdown drains and stops. It returns when everything is recorded.
-func (a *app) shutdown() {
+// shutdown drains, for as long as the config allows and ctx lasts, and stops. It returns when everything is recorded, or
+// the error of what could not be.
+func (a *app) shutdown(ctx context.Context) error {
 	s := a.store.Current()
 	a.log.Info("draining", "limit", s.Limits.Drain.String())
-	ctx, cancel := context.WithTimeout(context.Background(), s.Limits.Drain)
+	ctx, cancel := context.WithTimeout(ctx, s.Limits.Drain)
 	defer cancel()
 	a.proxy.Shutdown(ctx)
 	a.stop()
@@ -254,11 +278,13 @@ func (a *app) shutdown() {
 		_ = a.admin.Close()
 	}
 	a.running.Wait()
-	if err := a.audit.Close(5 * time.Second); err != nil {
+	err := a.audit.Close(5 * time.Second)
+	if err != nil {
 		a.log.Error("records were lost", "error", err)
 	}
 	if a.sink != nil {
-		_ = a.sink.Close()
+		err = errors.Join(err, a.sink.Close())
 	}
 	a.log.Info("stopped")
+	return err
 }

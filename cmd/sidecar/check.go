@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -17,18 +18,18 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check --config FILE",
 		Short: "Check a config and its manifests, and name every mistake with file:line:col",
-		Args:  cobra.NoArgs,
+		Args:  flagsOnly,
 	}
 	path := configFlag(cmd)
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := output.valid(cmd); err != nil {
+		if err := output.valid(); err != nil {
 			return err
 		}
 		s, problems := load(*path)
 		if *output == "json" {
 			if err := writeJSON(cmd.OutOrStdout(), checkResult(s, problems)); err != nil {
-				return err
+				return wrong{err}
 			}
 		} else {
 			printCheck(cmd.OutOrStdout(), cmd.ErrOrStderr(), s, problems)
@@ -44,27 +45,55 @@ func newCheck() *cobra.Command {
 // load reads the config and prepares the gates, so that check finds what run would.
 func load(path string) (*config.Snapshot, []string) {
 	s, err := config.Load(path)
-	var problems config.Problems
-	switch {
-	case errors.As(err, &problems):
-		var lines []string
-		for _, p := range problems {
-			lines = append(lines, p.String())
-		}
-		return nil, lines
-	case err != nil:
-		return nil, []string{err.Error()}
+	if err != nil {
+		return nil, problemLines(err)
 	}
 	var lines []string
-	if _, err := proxy.NewGates(s, nil, nil); err != nil {
+	if _, err := proxy.NewGates(s, nil, nil, nil); err != nil {
 		lines = append(lines, fmt.Sprintf("%s: %v", path, err))
 	}
-	if s.KillSwitch.File != "" {
+	if revocationsReadable(s) { // else a warning says so: a sidecar starts without the file, and holds risky tools
 		if _, err := config.LoadRevocations(s.KillSwitch.File); err != nil {
-			lines = append(lines, err.Error())
+			lines = append(lines, problemLines(err)...)
 		}
 	}
 	return s, lines
+}
+
+// revocationsReadable tells a revocations file that is there, right or wrong, from one that nobody can read yet.
+func revocationsReadable(s *config.Snapshot) bool {
+	if s.KillSwitch.File == "" {
+		return false
+	}
+	st, err := os.Stat(s.KillSwitch.File)
+	if err != nil || !st.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(s.KillSwitch.File)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
+}
+
+// problemLines is one line for each mistake of an error.
+func problemLines(err error) []string {
+	var problems config.Problems
+	if !errors.As(err, &problems) {
+		return []string{err.Error()}
+	}
+	lines := make([]string, 0, len(problems))
+	for _, p := range problems {
+		lines = append(lines, p.String())
+	}
+	return lines
+}
+
+func printProblems(stderr io.Writer, lines []string) {
+	for _, l := range lines {
+		fmt.Fprintln(stderr, l)
+	}
+	fmt.Fprintln(stderr, plural(len(lines), "problem"))
 }
 
 type checked struct {
@@ -96,11 +125,8 @@ func printCheck(stdout, stderr io.Writer, s *config.Snapshot, problems []string)
 	for _, w := range r.Warnings {
 		fmt.Fprintf(stdout, "%s (warning)\n", w)
 	}
-	for _, p := range r.Problems {
-		fmt.Fprintln(stderr, p)
-	}
 	if !r.OK {
-		fmt.Fprintf(stderr, "%s\n", plural(len(r.Problems), "problem"))
+		printProblems(stderr, r.Problems)
 		return
 	}
 	fmt.Fprintf(stdout, "ok: %s, %s, policy revision %s\n", plural(len(r.Tools), "tool"), plural(len(s.Listeners), "listener"), r.Revision)
@@ -122,9 +148,9 @@ func outputFlag(cmd *cobra.Command) *format {
 	return &f
 }
 
-func (f format) valid(cmd *cobra.Command) error {
+func (f format) valid() error {
 	if f != "text" && f != "json" {
-		return usage(cmd, fmt.Sprintf("found -o %q, expected text or json", string(f)))
+		return fmt.Errorf("found -o %q, expected text or json", string(f))
 	}
 	return nil
 }

@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -24,7 +24,7 @@ func newExplain() *cobra.Command {
 			"--resolve is given: then the token's signature is verified with its issuer's keys, and the host is resolved and\n" +
 			"its addresses judged. No credential is asked for and no upstream contacted in either case.\n" +
 			"The exit code is 0 if the call would be allowed, 1 if it would be denied.",
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 	}
 	path := configFlag(cmd)
 	output := outputFlag(cmd)
@@ -35,6 +35,7 @@ func newExplain() *cobra.Command {
 	f.StringVar(&q.URL, "url", "", "the `URL` that it calls, or host:port for a tunnel")
 	f.StringVar(&q.Method, "method", "GET", "the HTTP `method`")
 	f.StringVar(&tokenFile, "token-file", "", "a `file` that holds the caller's token")
+	f.BoolVar(&q.Absolute, "absolute", false, "the client asks the proxy for the https URL itself, without a tunnel")
 	f.BoolVar(&q.Network, "resolve", false, "verify the token's signature, resolve the host and judge its addresses")
 	for _, name := range []string{"tool", "url"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -42,7 +43,7 @@ func newExplain() *cobra.Command {
 		}
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := output.valid(cmd); err != nil {
+		if err := output.valid(); err != nil {
 			return err
 		}
 		q.Method = strings.ToUpper(q.Method)
@@ -55,10 +56,13 @@ func newExplain() *cobra.Command {
 		} else {
 			printExplanation(cmd.OutOrStdout(), e)
 		}
-		if err == nil && e.Decision != "allow" {
-			err = wrong{errPrinted}
+		switch {
+		case err != nil:
+			return wrong{err}
+		case e.Decision != "allow":
+			return wrong{errPrinted}
 		}
-		return err
+		return nil
 	}
 	return cmd
 }
@@ -74,10 +78,10 @@ func explain(ctx context.Context, path, tokenFile string, q proxy.Question) (pro
 	if tokenFile != "" {
 		file := identity.TokenFile{Path: tokenFile}
 		if q.Token, err = file.Token(); err != nil {
-			return proxy.Explanation{}, err
+			return proxy.Explanation{}, fmt.Errorf("--token-file: %w", err)
 		}
 	}
-	gates, err := proxy.NewGates(s, nil, nil)
+	gates, err := proxy.NewGates(s, configuredAddresses(s), nil, nil)
 	if err != nil {
 		return proxy.Explanation{}, err
 	}
@@ -100,6 +104,22 @@ func toolNames(s *config.Snapshot) []string {
 	return names
 }
 
+// configuredAddresses are those that a sidecar with this config listens on and lets no tool reach. A port that the system
+// chooses is not known here.
+func configuredAddresses(s *config.Snapshot) []netip.AddrPort {
+	texts := []string{s.Admin}
+	for _, l := range s.Listeners {
+		texts = append(texts, l.Address)
+	}
+	var own []netip.AddrPort
+	for _, text := range texts {
+		if ap, err := netip.ParseAddrPort(text); err == nil && ap.Port() != 0 {
+			own = append(own, ap)
+		}
+	}
+	return own
+}
+
 // presentSwitch is the kill switch as the file has it now. A file that cannot be read leaves it unheard, as in a sidecar
 // that starts with it; one that is wrong is an error.
 func presentSwitch(s *config.Snapshot) (*killswitch.Switch, error) {
@@ -107,23 +127,29 @@ func presentSwitch(s *config.Snapshot) (*killswitch.Switch, error) {
 		return killswitch.New(0), nil
 	}
 	k := killswitch.New(s.KillSwitch.MaxStale, fileSource)
-	file := killswitch.File{Path: s.KillSwitch.File, Name: fileSource, Switch: k, Decode: config.LoadRevocations}
-	err := file.Load()
-	var problems config.Problems
-	if errors.As(err, &problems) {
-		return nil, err
+	if !revocationsReadable(s) {
+		return k, nil
 	}
-	return k, nil
+	file := killswitch.File{Path: s.KillSwitch.File, Name: fileSource, Switch: k, Decode: config.LoadRevocations}
+	return k, file.Load()
 }
 
 func printExplanation(w io.Writer, e proxy.Explanation) {
+	stage := ""
 	for _, s := range e.Steps {
-		fmt.Fprintf(w, "%-12s %-22s %s\n", s.Gate, s.Result, s.Detail)
+		if s.Stage != stage { // a call through an intercepted tunnel is judged twice
+			stage = s.Stage
+			fmt.Fprintln(w, stage)
+		}
+		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-12s %-22s %s", s.Gate, s.Result, s.Detail), " "))
 	}
 	if e.Decision == "allow" {
 		fmt.Fprintf(w, "\nallow: %s", e.Handling)
 		if e.Rule != "" {
 			fmt.Fprintf(w, " by %q", e.Rule)
+		}
+		if e.WouldDeny != "" {
+			fmt.Fprintf(w, ", though enforcing would deny it: %s", e.WouldDeny)
 		}
 		fmt.Fprintf(w, ", policy revision %s\n", e.PolicyRevision)
 		return

@@ -21,7 +21,7 @@ func newQuickstart() *cobra.Command {
 		Long: "Starts, on loopback and in one process: an OIDC issuer with a token endpoint, an HTTPS upstream that demands a\n" +
 			"scoped token, and the sidecar with a written-out config and manifest. Then takes a tour and prints what a tool\n" +
 			"sees and what the record says. It stays up for you to try, unless --once is given.",
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 	}
 	dir := cmd.Flags().String("dir", "toolgate-quickstart", "the `folder` for config, manifest, CA and records")
 	once := cmd.Flags().Bool("once", false, "end after the tour; exit 0 only if every step did what it says")
@@ -59,7 +59,7 @@ func quickstart(ctx context.Context, out io.Writer, dir string, once bool) error
 	if err != nil {
 		return err
 	}
-	defer a.shutdown()
+	defer func() { _ = a.shutdown(context.WithoutCancel(ctx)) }() // every step has looked at what it needs
 	fmt.Fprintf(out, "toolgate quickstart · everything on loopback, files in %s\n", w.shown)
 	t := &tour{world: w, app: a, out: out}
 	failed := t.run(ctx)

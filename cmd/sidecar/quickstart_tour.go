@@ -150,11 +150,15 @@ func (t *tour) theLog(ctx context.Context) (string, error) {
 	if err != nil {
 		return "the log of a call", err
 	}
+	masked := excerpts(logged)
 	text := line("the log of a call", "POST "+t.orders("/v1/refunds/drafts"), fmt.Sprint(status), "a header of the tool's own was replaced") +
-		"\n   " + strings.Join(excerpts(logged), "  ")
+		"\n   " + strings.Join(masked, "  ")
 	_, issued := t.world.upstream.last()
 	if status != http.StatusCreated {
 		return text, fmt.Errorf("expected status 201")
+	}
+	if len(masked) != 3 {
+		return text, fmt.Errorf("expected the header and the two fields in the log, masked")
 	}
 	n, err := t.absent(email, payment, strings.TrimPrefix(own, "Bearer "), issued, t.world.task)
 	return text + fmt.Sprintf("\n   searched %d bytes of log and records for the e-mail, the payment token and three credentials: not there", n), err

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -106,7 +107,15 @@ func (u *ordersAPI) order(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (u *ordersAPI) draft(w http.ResponseWriter, _ *http.Request) {
+func (u *ordersAPI) draft(w http.ResponseWriter, r *http.Request) {
+	var draft struct {
+		Order string `json:"order"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&draft); err != nil || draft.Order == "" {
+		http.Error(w, "a draft names its order", http.StatusBadRequest)
+		return
+	}
+	_, _ = io.Copy(io.Discard, r.Body) // to its end: the answer must not overtake the body
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(map[string]any{"draft": "rd-1", "state": "waits for approval"})

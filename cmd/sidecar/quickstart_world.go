@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"text/template"
 	"time"
 
@@ -28,17 +31,20 @@ type world struct {
 
 const noRevocations = "apiVersion: toolgate/v1\nkind: Revocations\nrevocations: []\n"
 
-func newWorld(dir string) (w *world, err error) {
+func newWorld(dir string) (_ *world, err error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	w = &world{dir: abs, shown: dir}
+	w := &world{dir: abs, shown: dir}
 	defer func() {
 		if err != nil {
 			w.close()
 		}
 	}()
+	if err := notAnothers(filepath.Join(abs, "sidecar.yaml"), filepath.Join(dir, "sidecar.yaml")); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(filepath.Join(abs, "manifests"), 0o755); err != nil {
 		return nil, err
 	}
@@ -57,6 +63,26 @@ func newWorld(dir string) (w *world, err error) {
 	}
 	w.stops = append(w.stops, stop)
 	return w, w.write(resolver)
+}
+
+// notAnothers refuses to write over a config that no quickstart wrote.
+func notAnothers(path, shown string) error {
+	there, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil // what is wrong with the folder shows when it is made
+	}
+	if err != nil {
+		return err
+	}
+	ours, err := quickstartFiles.ReadFile("quickstart/sidecar.yaml.tmpl")
+	if err != nil {
+		return err
+	}
+	head, _, _ := bytes.Cut(ours, []byte("\n"))
+	if !bytes.HasPrefix(there, head) {
+		return fmt.Errorf("%s is not of a quickstart; name another folder with --dir", shown)
+	}
+	return nil
 }
 
 func (w *world) close() {

@@ -11,18 +11,51 @@ import (
 
 // reload reads the configuration again and puts it in force whole, or leaves the one in force.
 func (a *app) reload() {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
 	revision, err := a.tryReload()
+	a.reloaded(revision, err)
+}
+
+// recheck is reload without an occasion: it says nothing of a mistake that was told already.
+func (a *app) recheck() {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	revision, err := a.tryReload()
+	if err != nil && err.Error() == a.mistake {
+		return
+	}
+	a.reloaded(revision, err)
+}
+
+// retry reloads if the last reload failed: what repairs a bad config may be a file that the one in force does not name, and
+// that nobody watches.
+func (a *app) retry() {
+	a.reloading.Lock()
+	failed := a.mistake != ""
+	a.reloading.Unlock()
+	if failed {
+		a.recheck()
+	}
+}
+
+// reloaded logs and counts what became of a reload.
+func (a *app) reloaded(revision string, err error) {
+	a.mistake = ""
 	var problems config.Problems
 	switch {
-	case errors.As(err, &problems):
+	case err != nil:
+		a.mistake = err.Error()
 		a.metrics.Reload("error")
+		if !errors.As(err, &problems) {
+			a.log.Error("config not reloaded; the one in force stays", "error", err)
+		}
 		for _, p := range problems {
 			a.log.Error("config not reloaded; the one in force stays", "problem", p.String())
 		}
-	case err != nil:
-		a.metrics.Reload("error")
-		a.log.Error("config not reloaded; the one in force stays", "error", err)
-	case revision != "":
+	case revision == "":
+		a.log.Debug("config read again; nothing has changed")
+	default:
 		a.metrics.Reload("ok")
 		a.log.Info("config reloaded", "policy_revision", revision)
 	}
@@ -41,7 +74,7 @@ func (a *app) tryReload() (string, error) {
 	if err := sameFrame(now, next); err != nil {
 		return "", err
 	}
-	gates, err := proxy.NewGates(next, a.own, a.metrics.Broker)
+	gates, err := proxy.NewGates(next, a.own, a.metrics.Broker, a.proxy.Gates())
 	if err != nil {
 		return "", err
 	}

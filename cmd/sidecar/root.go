@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/config"
 )
 
 // The exit codes of every command.
@@ -26,19 +29,35 @@ var errPrinted = errors.New("")
 func run(args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
 	root.SetArgs(args)
-	err := root.Execute()
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd == root && len(args) > 0 && !strings.HasPrefix(args[0], "-") { // the flags are those of a command that is none
+			return knownCommand(root, args)
+		}
+		return err
+	})
+	cmd, err := root.ExecuteC()
 	var w wrong
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &w):
-		if text := w.Error(); text != "" {
-			fmt.Fprintf(stderr, "sidecar: %s\n", text)
-		}
+		printWrong(stderr, w.error)
 		return exitWrong
 	default:
-		fmt.Fprintf(stderr, "sidecar: %v\n", err)
+		fmt.Fprintf(stderr, "sidecar: %v; see %q\n", err, cmd.CommandPath()+" --help")
 		return exitUsage
+	}
+}
+
+// printWrong prints an error of the thing asked about. Mistakes in files look the same from every command.
+func printWrong(stderr io.Writer, err error) {
+	var problems config.Problems
+	switch {
+	case errors.Is(err, errPrinted):
+	case errors.As(err, &problems):
+		printProblems(stderr, problemLines(problems))
+	default:
+		fmt.Fprintf(stderr, "sidecar: %v\n", err)
 	}
 }
 
@@ -50,19 +69,41 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 			"and is cut off by the kill switch. Begin with: sidecar quickstart",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return usage(cmd, "name a command") },
+		Args:          knownCommand,
+		RunE:          func(*cobra.Command, []string) error { return errors.New("found no command, expected one") },
+
+		SuggestionsMinimumDistance: 2,
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err.Error()) })
 	root.AddCommand(newRun(), newCheck(), newExplain(), newQuickstart(), newVersion())
 	return root
 }
 
-// usage is an error of the command line, with where to read more.
-func usage(cmd *cobra.Command, text string) error {
-	return fmt.Errorf("%s; see %q", text, cmd.CommandPath()+" --help")
+// knownCommand says which commands there are when the one given is none of them.
+func knownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	text := fmt.Sprintf("found command %q, expected one of %s", args[0], strings.Join(names, ", "))
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		text += fmt.Sprintf("; did you mean %q?", near[0])
+	}
+	return errors.New(text)
+}
+
+// flagsOnly refuses arguments that no command of ours takes.
+func flagsOnly(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("found argument %q, expected flags only", args[0])
 }
 
 // configFlag adds --config, which every command but quickstart needs.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,7 +17,7 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --config FILE",
 		Short: "Run the proxy until SIGTERM; SIGHUP or a changed file reloads the config",
-		Args:  cobra.NoArgs,
+		Args:  flagsOnly,
 	}
 	path := configFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -23,6 +25,7 @@ func newRun() *cobra.Command {
 		if err != nil {
 			return wrong{err}
 		}
+		signal.Ignore(syscall.SIGPIPE) // whoever reads the records or the log may go; what cannot be recorded is denied
 		signals := make(chan os.Signal, 2)
 		signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 		defer signal.Stop(signals)
@@ -35,31 +38,40 @@ func newRun() *cobra.Command {
 	return cmd
 }
 
-// wait serves until a signal ends the process. A second one ends the draining.
+// wait serves until a signal ends the process. A second one ends the draining: what runs is cut, and recorded.
 func (a *app) wait(signals <-chan os.Signal) error {
 	for {
 		select {
 		case err := <-a.failed:
 			a.log.Error("failed", "error", err)
-			a.shutdown()
-			return wrong{safeError(err)}
+			return wrong{safeError(errors.Join(err, a.shutdown(context.Background())))}
 		case sig := <-signals:
 			if sig == syscall.SIGHUP {
+				a.log.Info("SIGHUP: reading the config again")
 				a.reload()
 				continue
 			}
-			drained := make(chan struct{})
-			go func() { a.shutdown(); close(drained) }()
-			for {
-				select {
-				case <-drained:
-					return nil
-				case sig := <-signals:
-					if sig != syscall.SIGHUP {
-						a.log.Warn("second signal: not waiting for running calls")
-						return wrong{errPrinted}
-					}
-				}
+			return a.drain(signals)
+		}
+	}
+}
+
+func (a *app) drain(signals <-chan os.Signal) error {
+	ctx, cut := context.WithCancel(context.Background())
+	defer cut()
+	drained := make(chan error, 1)
+	go func() { drained <- a.shutdown(ctx) }()
+	for {
+		select {
+		case err := <-drained:
+			if err != nil {
+				return wrong{safeError(err)}
+			}
+			return nil
+		case sig := <-signals:
+			if sig != syscall.SIGHUP {
+				a.log.Warn("second signal: running calls are cut")
+				cut()
 			}
 		}
 	}

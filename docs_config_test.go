@@ -1,0 +1,89 @@
+package toolgate
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/toolgate/toolgate/config"
+)
+
+// TestMarkedExamples loads every block that says what it is: "yaml config", "yaml manifest" or "yaml revocations".
+func TestMarkedExamples(t *testing.T) {
+	loaders := map[string]func(path string) error{
+		"config":      func(path string) error { _, err := config.Load(path); return err },
+		"manifest":    func(path string) error { _, _, err := config.LoadManifest(path); return err },
+		"revocations": func(path string) error { _, err := config.LoadRevocations(path); return err },
+	}
+	seen := map[string]int{}
+	for _, d := range documents(t) {
+		for _, b := range d.blocks {
+			kind, marked := strings.CutPrefix(b.info, "yaml ")
+			if !marked {
+				continue
+			}
+			load := loaders[kind]
+			if load == nil {
+				t.Errorf("%s:%d: a block of YAML is a config, a manifest or revocations, not %q", d.name, b.line, kind)
+				continue
+			}
+			seen[kind]++
+			t.Run(fmt.Sprintf("%s:%d", d.name, b.line), func(t *testing.T) {
+				dir := surroundings(t)
+				path := filepath.Join(dir, "example.yaml")
+				put(t, path, b.text)
+				if err := load(path); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	if seen["config"] == 0 || seen["revocations"] == 0 {
+		t.Errorf("the pages have too few examples to load: %v", seen)
+	}
+}
+
+// surroundings makes a folder with what examples refer to: the manifest that docs/manifest.md shows, keys and secrets.
+func surroundings(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	text, err := os.ReadFile("docs/manifest.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range cut(t, "docs/manifest.md", string(text)).blocks {
+		if strings.HasPrefix(b.info, "yaml") {
+			put(t, filepath.Join(dir, "manifests/draft_refund_request.yaml"), b.text)
+			break
+		}
+	}
+	put(t, filepath.Join(dir, "keys/workload-token"), "token")
+	put(t, filepath.Join(dir, "keys/client-secret"), "secret")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "keys/client-key.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	return dir
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
