@@ -204,9 +204,10 @@ func TestFailuresLeaveNothingBehind(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	before := 0
+	clients := map[bool]*http.Client{false: l.client(l.token, false), true: l.client(l.token, true)}
 	for range 6 {
 		for _, r := range routes {
-			client := l.client(l.token, r.h2)
+			client := clients[r.h2]
 			for _, path := range []string{"/hang", "/break"} {
 				_, _, _ = get(client, l.on(r, path))
 				l.next()

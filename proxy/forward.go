@@ -93,7 +93,7 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols:
 		dog.stop() // the registry's idle timeout takes over
-		c.upgraded(to, res, upgrade)
+		c.upgraded(to, res, upgrade, cred)
 	case res.StatusCode < http.StatusOK:
 		c.refuseRequest(to, c.failure(errStatus))
 	default:

@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"crypto/tls"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -12,7 +14,7 @@ const maxLeaves = 1024
 
 // leaves mints leaf certificates once per host, however many clients ask at a time.
 type leaves struct {
-	ca     *CA
+	ca     atomic.Pointer[CA]
 	cache  *lru.Cache[string, *tls.Certificate]
 	flight singleflight.Group
 }
@@ -22,17 +24,26 @@ func newLeaves(ca *CA) *leaves {
 	if err != nil {
 		panic(err) // a constant size that is not positive
 	}
-	return &leaves{ca: ca, cache: cache}
+	l := &leaves{cache: cache}
+	l.ca.Store(ca)
+	return l
+}
+
+// use signs with another CA from now on.
+func (l *leaves) use(ca *CA) {
+	l.ca.Store(ca)
+	l.cache.Purge()
 }
 
 // get returns the leaf of a canonical host that policy has let through.
 func (l *leaves) get(host string) (*tls.Certificate, error) {
 	now := time.Now()
-	if c, ok := l.cache.Get(host); ok && now.Before(c.Leaf.NotAfter.Add(-leafMargin)) {
+	ca := l.ca.Load()
+	if c, ok := l.cache.Get(host); ok && now.Before(c.Leaf.NotAfter.Add(-leafMargin)) && bytes.Equal(c.Certificate[1], ca.cert.Raw) {
 		return c, nil
 	}
 	v, err, _ := l.flight.Do(host, func() (any, error) {
-		c, err := l.ca.leaf(host, now)
+		c, err := ca.leaf(host, now)
 		if err == nil {
 			l.cache.Add(host, c)
 		}

@@ -65,6 +65,9 @@ func (p *Proxy) Reload(g *Gates) {
 	old.retire()
 }
 
+// UseCA signs leaves with another CA from now on. Connections that are intercepted already go on.
+func (p *Proxy) UseCA(ca *CA) { p.leaves.use(ca) }
+
 // dropCredentials forgets what was issued for the calls that a revocation covers.
 func (p *Proxy) dropCredentials(r killswitch.Revocation) {
 	g := p.gates.Load()

@@ -38,9 +38,15 @@ func (c *call) respond(ctx context.Context, to *client, res *http.Response, dog 
 	if flush {
 		_ = to.rc.Flush() // the header goes out before the first event
 	}
-	if err := c.copyBody(to, res.Body, dog, flush); err != nil {
-		c.bodyFailed(ctx, err)
-		c.abort(to)
+	body := io.Reader(res.Body)
+	if cred != nil {
+		body = cred.ScrubBody(body)
+	}
+	if !bodiless(to.r, res) {
+		if err := c.copyBody(ctx, to, body, dog, flush); err != nil {
+			c.bodyFailed(ctx, err)
+			c.abort(to)
+		}
 	}
 	if cred != nil {
 		cred.ScrubHeader(res.Trailer)
@@ -48,11 +54,20 @@ func (c *call) respond(ctx context.Context, to *client, res *http.Response, dog 
 	trailers(to, res, announced)
 }
 
+// bodiless reports whether a response has no body whatever its header says (RFC 9110, section 6.4.1). For net/http it is over
+// when the header is written, and so is its request's context.
+func bodiless(r *http.Request, res *http.Response) bool {
+	return r.Method == http.MethodHead || res.StatusCode == http.StatusNoContent || res.StatusCode == http.StatusNotModified
+}
+
 // clientError marks an error of writing to the client.
 type clientError struct{ error }
 
 // copyBody copies with a pooled buffer and flushes every piece of a body without a length: an event must not wait.
-func (c *call) copyBody(to *client, body io.Reader, dog *watchdog, flush bool) error {
+//
+// An end that is read after the call was ended is not believed: closing a TLS connection tells the upstream first, and
+// what it then sends as its regular end may still be read.
+func (c *call) copyBody(ctx context.Context, to *client, body io.Reader, dog *watchdog, flush bool) error {
 	buf := responseBuffers.Get().(*[32 << 10]byte)
 	defer responseBuffers.Put(buf)
 	armed := time.Now()
@@ -74,6 +89,9 @@ func (c *call) copyBody(to *client, body io.Reader, dog *watchdog, flush bool) e
 					return clientError{ferr}
 				}
 			}
+		}
+		if err == io.EOF && ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if err == io.EOF {
 			to.arm(time.Now()) // net/http has the end to write

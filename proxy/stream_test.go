@@ -169,13 +169,12 @@ func TestClientsLeavingEndsTheCallUpstream(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			wait(req)
 		})
-		before := 0
+		client, before := l.client(l.token, r.h2), 0
 		for range 5 {
 			for _, path := range []string{"/before", "/within"} {
 				ctx, cancel := context.WithCancel(context.Background())
 				req, _ := http.NewRequestWithContext(ctx, "GET", l.on(r, path), nil)
 				done := make(chan struct{})
-				client := l.client(l.token, r.h2)
 				go func() {
 					defer close(done)
 					if res, err := client.Do(req); err == nil {
@@ -187,7 +186,6 @@ func TestClientsLeavingEndsTheCallUpstream(t *testing.T) {
 				cancel()
 				<-gone
 				<-done
-				client.CloseIdleConnections()
 				if rec := l.next(); rec.str("error_class") != "client_gone" || rec.str("decision") != "allow" {
 					t.Errorf("%s: record %v", path, rec)
 				}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/killswitch"
 )
 
@@ -21,7 +22,7 @@ var errUnasked = errors.New("the upstream switched to a protocol that was not as
 
 // upgraded relays a WebSocket after the upstream's 101, frames as they come, both ways. The client may have sent frames before
 // it had the 101; they are in its buffer and go first.
-func (c *call) upgraded(to *client, res *http.Response, asked bool) {
+func (c *call) upgraded(to *client, res *http.Response, asked bool, cred *broker.Credential) {
 	back, ok := res.Body.(io.ReadWriteCloser)
 	if !asked || !ok || !strings.EqualFold(res.Header.Get("Upgrade"), "websocket") {
 		c.refuseRequest(to, c.failure(errUnasked))
@@ -50,7 +51,7 @@ func (c *call) upgraded(to *client, res *http.Response, asked bool) {
 		}
 	})()
 	c.rec.Status = http.StatusSwitchingProtocols
-	s.run(c, buffered.Reader, res)
+	s.run(c, buffered.Reader, res, cred)
 	if cause := s.why(); cause != nil {
 		c.cutBy(cause)
 	} else if cause := c.cause(ctx); errors.As(cause, new(*killswitch.Tripped)) {
@@ -69,7 +70,7 @@ type socket struct {
 }
 
 // run writes the 101 and copies until both sides have ended, or one has and the other does not follow. It closes both.
-func (s *socket) run(c *call, early io.Reader, res *http.Response) {
+func (s *socket) run(c *call, early io.Reader, res *http.Response, cred *broker.Credential) {
 	defer func() { _, _ = s.upstream.Close(), s.client.Close() }()
 	head := &http.Response{StatusCode: res.StatusCode, ProtoMajor: 1, ProtoMinor: 1, Header: incoming(res.Header)}
 	head.Header["Connection"], head.Header["Upgrade"] = []string{"Upgrade"}, []string{"websocket"}
@@ -83,8 +84,12 @@ func (s *socket) run(c *call, early io.Reader, res *http.Response) {
 		closeWrite(dst)
 		ended <- struct{}{}
 	}
+	back := io.Reader(s.upstream)
+	if cred != nil { // a frame that repeats the credential keeps its length
+		back = cred.ScrubBody(back)
+	}
 	go pump(s.upstream, early, &c.rec.BytesOut)
-	go pump(s.client, s.upstream, &c.rec.BytesIn)
+	go pump(s.client, back, &c.rec.BytesIn)
 	<-ended
 	late := time.AfterFunc(socketGrace, func() {
 		_ = s.upstream.Close()

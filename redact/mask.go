@@ -6,8 +6,10 @@ import (
 )
 
 // Mask returns a reader that gives what r gives with every occurrence of the secret replaced by a mask of the same length, so that
-// a length that was announced stays true. It finds an occurrence however the reads split it, and holds back only bytes
-// that may be the beginning of one. A secret shorter than 8 bytes is not masked: it would destroy what it occurs in by chance.
+// a length that was announced stays true. It finds an occurrence however the reads split it. It holds bytes back only where
+// eight or more of them begin the secret; fewer go out at once, since a message must not wait for the next one because it
+// ends in the secret's first letter, and if the rest of the secret follows, that is masked.
+// A secret shorter than 8 bytes is not masked: it would destroy what it occurs in by chance.
 func Mask(r io.Reader, s Secret) io.Reader {
 	secret := []byte(s.Reveal())
 	if len(secret) < minMasked {
@@ -26,13 +28,15 @@ func maskOf(n int) []byte {
 	return m
 }
 
-// maskReader keeps in held the tail of what was read that may begin the secret.
+// maskReader carries over what may begin the secret: the end of what was read, of which the first sent bytes have been given
+// out already.
 type maskReader struct {
 	in     io.Reader
 	secret []byte
 	mask   []byte
-	held   []byte
-	ready  []byte // masked, to be given out
+	carry  []byte
+	sent   int
+	ready  []byte // to be given out
 	err    error
 	buf    []byte
 }
@@ -54,13 +58,13 @@ func (m *maskReader) Read(p []byte) (int, error) {
 
 // fill reads once and decides which bytes can go.
 func (m *maskReader) fill(n int) {
-	if cap(m.buf) < len(m.held)+n {
-		m.buf = make([]byte, len(m.held)+n)
+	if cap(m.buf) < len(m.carry)+n {
+		m.buf = make([]byte, len(m.carry)+n)
 	}
-	b := m.buf[:len(m.held)+n]
-	copy(b, m.held)
-	k, err := m.in.Read(b[len(m.held):])
-	b = b[:len(m.held)+k]
+	b := m.buf[:len(m.carry)+n]
+	copy(b, m.carry)
+	k, err := m.in.Read(b[len(m.carry):])
+	b = b[:len(m.carry)+k]
 	for at := 0; ; {
 		i := bytes.Index(b[at:], m.secret)
 		if i < 0 {
@@ -70,12 +74,15 @@ func (m *maskReader) fill(n int) {
 		copy(b[at:], m.mask)
 		at += len(m.secret)
 	}
-	keep := 0
-	if err == nil {
-		keep = tail(b, m.secret)
+	from := m.sent
+	begun := tail(b, m.secret)
+	m.carry = append(m.carry[:0], b[len(b)-begun:]...)
+	held := begun
+	if begun < minMasked || err != nil {
+		held = 0
 	}
-	m.held = append(m.held[:0], b[len(b)-keep:]...)
-	m.ready, m.err = b[:len(b)-keep], err
+	m.sent = max(begun-held, from-(len(b)-begun))
+	m.ready, m.err = b[min(from, len(b)-held):len(b)-held], err
 }
 
 // tail returns the length of the longest proper prefix of secret that b ends with.

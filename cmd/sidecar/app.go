@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ type app struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 	own     []netip.AddrPort
+	ca      [sha256.Size]byte // of the files that the CA was loaded from
 	addrs   map[string]string // what each listener got, by name; "admin" is one of them
 	admin   *http.Server
 	stop    context.CancelFunc
@@ -72,6 +74,7 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 	if err != nil {
 		return nil, err
 	}
+	a.ca = caSum(s.Intercept)
 	if err := a.openAudit(s.Audit, stdout, stderr); err != nil {
 		return nil, err
 	}
@@ -151,6 +154,18 @@ func openCA(i config.Intercept) (*proxy.CA, error) {
 	return ca, nil
 }
 
+// caSum tells one CA's files from another's. Without files, or with unreadable ones, it is that of nothing.
+func caSum(i config.Intercept) [sha256.Size]byte {
+	var all []byte
+	for _, name := range []string{i.CACertFile, i.CAKeyFile} {
+		if name != "" {
+			b, _ := os.ReadFile(filepath.Clean(name))
+			all = append(all, b...)
+		}
+	}
+	return sha256.Sum256(all)
+}
+
 func (a *app) openAudit(c config.Audit, stdout, stderr io.Writer) error {
 	var w io.Writer
 	switch c.Output {
@@ -217,41 +232,6 @@ func (a *app) serve(ctx context.Context, s *config.Snapshot, lns []net.Listener)
 	}
 }
 
-// retryInterval is how often a config that could not be reloaded is read again.
-const retryInterval = 10 * time.Second
-
-// every calls f at each interval, until ctx ends.
-func (a *app) every(ctx context.Context, interval time.Duration, f func()) {
-	a.running.Go(func() {
-		tick := time.NewTicker(interval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				f()
-			}
-		}
-	})
-}
-
-// settled is when a watcher has surely looked for the first time.
-const settled = time.Second
-
-// watch calls changed when one of the files has changed, and once recheck when the watcher has settled: a change between
-// the load at the start and the watcher's first look sends no event.
-func (a *app) watch(ctx context.Context, files func() []string, changed, recheck func()) {
-	a.running.Go(func() { a.fail(config.Watch(ctx, a.log, files, changed)) })
-	a.running.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(settled):
-			recheck()
-		}
-	})
-}
-
 // fail ends the process when something that must run for its whole life has ended.
 func (a *app) fail(err error) {
 	if err == nil || errors.Is(err, http.ErrServerClosed) || errors.Is(err, context.Canceled) {
@@ -262,8 +242,6 @@ func (a *app) fail(err error) {
 	default:
 	}
 }
-
-func (a *app) watched() []string { return a.store.Current().Files }
 
 // shutdown drains, for as long as the config allows and ctx lasts, and stops. It returns when everything is recorded, or
 // the error of what could not be.

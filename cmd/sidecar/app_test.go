@@ -55,7 +55,7 @@ func TestBrokenRevocationsKeepTheLastGoodSet(t *testing.T) {
 		"broken":   "revocations: [",
 		"empty":    "",
 		"another":  "apiVersion: toolgate/v1\nkind: Sidecar\n",
-		"too wide": strings.Replace(good, "{tool: stopped}", "{}", 1),
+		"too wide": strings.Replace(good, "{tool: [stopped, stopped2]}", "{}", 1),
 	} {
 		l.write("revocations.yaml", text)
 		r.log.find(t, `"revocations not read; the last good set stays in force".*revocations.yaml:\d+:\d+: `)

@@ -202,7 +202,7 @@ func handlingOf(rec record) string {
 func (r *running) carryStock(t *testing.T, d decision, token string) (code string, recorded bool) {
 	t.Helper()
 	user := d.tool
-	if token == "" && listenerOf(user) == user {
+	if token == "" && (user == "solo" || user == "filed") {
 		user = "" // a listener of one tool needs no name, and a client without a token sends no header
 	}
 	client := r.client(listenerOf(d.tool), user, token, func(res *http.Response) { code = res.Header.Get("Toolgate-Denial") })
@@ -264,8 +264,11 @@ func (r *running) carryVerbatim(t *testing.T, d decision, token string) (code st
 
 // listenerOf names the listener of a tool, or the one that a stray tool would try.
 func listenerOf(tool string) string {
-	if tool == "solo" || tool == "filed" {
+	switch tool {
+	case "solo", "filed", "shared":
 		return tool
+	case "stopped2":
+		return "shared"
 	}
 	return "multi"
 }

@@ -40,7 +40,7 @@ func (l *lab) run(stdout io.Writer) *process {
 		}
 	})
 	address := regexp.MustCompile(`"listener":"(\w+)","address":"([^"]+)"`)
-	for len(p.addrs) < 4 {
+	for len(p.addrs) < 5 {
 		if m := address.FindStringSubmatch(p.log.next(l.t)); m != nil {
 			p.addrs[m[1]] = m[2]
 		}

@@ -78,6 +78,14 @@ func (a *app) tryReload() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if sum := caSum(next.Intercept); sum != a.ca { // rotated in place
+		ca, err := openCA(next.Intercept)
+		if err != nil {
+			return "", err
+		}
+		a.proxy.UseCA(ca)
+		a.ca = sum
+	}
 	a.proxy.Reload(gates)
 	a.store.Swap(next)
 	setLevel(a.level, next.Log.Level)

@@ -174,6 +174,37 @@ func TestChangesThatNeedARestart(t *testing.T) {
 	}
 }
 
+// TestNewCAFiles: leaves are signed by the new CA, whose certificate is where clients look for it.
+func TestNewCAFiles(t *testing.T) {
+	l := newLab(t)
+	rotate := func() string {
+		cert, key, err := newCAFiles()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.write("ca-key.pem", key)
+		l.write("ca.pem", cert)
+		return cert
+	}
+	rotate()
+	l.edit("sidecar.yaml", "caOutFile: ca.crt", "caCertFile: ca.pem, caKeyFile: ca-key.pem, caOutFile: ca.crt")
+	r := l.start()
+	call := func() string {
+		return r.code("multi", "reader", l.mint(nil), l.url("https", "seen.ok.test", "/"))
+	}
+	if got := call(); got != "allow" {
+		t.Fatal(got)
+	}
+	cert := rotate()
+	r.log.find(t, `"config reloaded"`)
+	if got := l.read("ca.crt"); got != cert {
+		t.Error("the certificate for clients is the old one")
+	}
+	if got := call(); got != "allow" {
+		t.Error(got)
+	}
+}
+
 func TestLogLevelChanges(t *testing.T) {
 	l := newLab(t)
 	r := l.start()

@@ -64,27 +64,34 @@ func scriptDocs(ts *testscript.TestScript, _ bool, args []string) {
 // scriptKeys: "keys FOLDER" makes a CA (ca.pem, ca-key.pem), a client's key (leaf-key.pem) and a token file.
 func scriptKeys(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.MkdirAll(ts.MkAbs(args[0]), 0o700))
-	write := func(name, kind string, der []byte, err error) {
-		ts.Check(err)
-		b := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-		ts.Check(os.WriteFile(filepath.Join(ts.MkAbs(args[0]), name), b, 0o600))
+	cert, key, err := newCAFiles()
+	ts.Check(err)
+	_, leafKey, err := newCAFiles()
+	ts.Check(err)
+	for name, text := range map[string]string{"ca.pem": cert, "ca-key.pem": key, "leaf-key.pem": leafKey, "token": "workload.token.value"} {
+		ts.Check(os.WriteFile(filepath.Join(ts.MkAbs(args[0]), name), []byte(text), 0o600))
 	}
-	key := func(name string) *ecdsa.PrivateKey {
-		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		ts.Check(err)
-		der, err := x509.MarshalPKCS8PrivateKey(k)
-		write(name, "PRIVATE KEY", der, err)
-		return k
+}
+
+// newCAFiles makes a CA and returns its certificate and key as PEM.
+func newCAFiles() (cert, key string, err error) {
+	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", "", err
 	}
-	key("leaf-key.pem")
-	signer := key("ca-key.pem")
+	keyDER, err := x509.MarshalPKCS8PrivateKey(signer)
+	if err != nil {
+		return "", "", err
+	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
-	write("ca.pem", "CERTIFICATE", der, err)
-	ts.Check(os.WriteFile(filepath.Join(ts.MkAbs(args[0]), "token"), []byte("workload.token.value"), 0o600))
+	text := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	return text("CERTIFICATE", der), text("PRIVATE KEY", keyDER), err
 }
 
 // scriptPort: "port closed|held VAR" sets a variable to a loopback port that nobody serves, or that is taken.
