@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/egress"
@@ -36,9 +37,10 @@ func (l *loader) manifest(path string) *manifest {
 		AllowPrivateNetwork: raw.Egress.V.AllowPrivateNetwork.V,
 		RedactFields:        plain(raw.Observability.V.RedactFields.V),
 	}
-	t.ApprovalRequired, t.ApprovalRequiredFor = l.approval(raw)
-	t.RequiredTraceFields = plain(choose(l, raw.Observability.V.RequiredTraceFields, raw.Trace.V.Fields,
-		"observability.requiredTraceFields", "trace.fields").V)
+	if t.ApprovalRequired, t.ApprovalRequiredFor = l.approval(raw); t.ApprovalRequired {
+		l.warnf(raw.Name.at, "the tool needs approval, which this version leaves to the agent's runtime: it does not hold calls back")
+	}
+	t.RequiredTraceFields = l.traceFields(raw)
 	in := choose(l, raw.InputSchemaRef, raw.InputSchema, "inputSchemaRef", "input_schema")
 	t.InputSchemaRef, t.InputFields = in.V, l.inputFields(in, t.File)
 	t.OutputSchemaRef = choose(l, raw.OutputSchemaRef, raw.OutputSchema, "outputSchemaRef", "output_schema").V
@@ -47,8 +49,30 @@ func (l *loader) manifest(path string) *manifest {
 	return &manifest{tool: t, raw: raw, sound: len(l.mistakes) == before}
 }
 
+// traceFieldNames are the trace fields that a call can carry, in the spellings that manifests use.
+var traceFieldNames = []string{
+	"run_id", "run", "actor_id", "actor", "subject", "agent_id", "agent", "task_id", "task", "tenant_id", "tenant", "trace_id",
+	"policy_version", "policy_revision", "tool", "tool_name", "tool_version", "decision", "latency_ms",
+}
+
+// TraceFields returns the names that requiredTraceFields may hold without refusing every call.
+func TraceFields() []string { return slices.Clone(traceFieldNames) }
+
+func (l *loader) traceFields(raw *rawManifest) []string {
+	f := choose(l, raw.Observability.V.RequiredTraceFields, raw.Trace.V.Fields, "observability.requiredTraceFields", "trace.fields")
+	for _, name := range f.V {
+		if name.ok && !slices.Contains(traceFieldNames, strings.ToLower(name.V)) {
+			l.warnf(name.at, "no call can carry trace field %s, so every call is refused; expected %s", quote(name.V), oneOf(traceFieldNames, name.V))
+		}
+	}
+	return plain(f.V)
+}
+
 // manifestWarnings names what is missing and what counts in its place: always the risky value.
 func (l *loader) manifestWarnings(raw *rawManifest) {
+	if raw.IdempotencyRequired.V {
+		l.warnf(raw.IdempotencyRequired.at, "idempotencyRequired is true, which this version does not enforce")
+	}
 	if !raw.Risk.present {
 		l.warnf(raw.Risk.at, "risk is missing, counts as high")
 	}

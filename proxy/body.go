@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"mime"
@@ -15,14 +16,15 @@ import (
 	"github.com/toolgate/toolgate/redact"
 )
 
-// maxCapture is how much of a JSON request is kept to describe it; more is described by its length.
+// maxCapture is how much of a JSON or form body is kept to describe it; more is described by its length.
 const maxCapture = 64 << 10
 
 // requestBody is the client's body on its way out: counted, watched, and kept in part for the record's shape. The
 // transport reads it on a goroutine of its own, which may outlive the round trip.
 type requestBody struct {
 	in      io.ReadCloser
-	none    bool // the request has no body
+	none    bool  // the request has no body
+	length  int64 // announced; -1: unknown
 	moved   func()
 	from    http.Header // trailers as they arrive
 	trailer http.Header // trailers as they may leave
@@ -43,7 +45,7 @@ type requestBody struct {
 
 func newRequestBody(r *http.Request) *requestBody {
 	b := &requestBody{
-		in: r.Body, none: r.ContentLength == 0, whole: r.ContentLength == 0, from: r.Trailer, keep: isJSON(r.Header.Get("Content-Type")),
+		in: r.Body, none: r.ContentLength == 0, whole: r.ContentLength == 0, from: r.Trailer, length: r.ContentLength, keep: described(r.Header.Get("Content-Type")),
 		moved: func() {}, expect: httpguts.HeaderValuesContainsToken(r.Header["Expect"], "100-continue"),
 	}
 	for name := range r.Trailer {
@@ -79,6 +81,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	b.n += int64(n)
 	if b.keep && len(b.kept) < maxCapture {
 		b.kept = append(b.kept, p[:min(n, maxCapture-len(b.kept))]...)
+	}
+	if b.n == b.length {
+		b.whole = true // HTTP/1 tells the end only when asked once more, which nobody need do
 	}
 	if err == io.EOF {
 		b.whole = true
@@ -118,7 +123,10 @@ func (c *call) describeInput(to *client) {
 }
 
 func (c *call) logPayload(r *http.Request, b *requestBody) {
-	res := c.tool.Scrubber.Body(r.Header.Get("Content-Type"), b.kept, b.whole && b.n == int64(len(b.kept)))
+	res := redact.Result{Text: fmt.Sprintf("[%d bytes, not kept]", b.n), Status: redact.StatusFailedClosed}
+	if b.keep || b.n == 0 {
+		res = c.tool.Scrubber.Body(r.Header.Get("Content-Type"), b.kept, b.whole && b.n == int64(len(b.kept)))
+	}
 	c.rec.RedactionStatus, c.rec.RedactionCounts = res.Status, res.Counts
 	for class, n := range res.Counts {
 		c.proxy.metrics.redacted(class, n)
@@ -128,7 +136,8 @@ func (c *call) logPayload(r *http.Request, b *requestBody) {
 		slog.Any("header", redact.Headers(r.Header)), slog.String("body", res.Text))
 }
 
-func isJSON(contentType string) bool {
+// described reports whether a body of this media type can be told by its fields.
+func described(contentType string) bool {
 	t, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (t == "application/json" || strings.HasSuffix(t, "+json"))
+	return err == nil && (t == "application/json" || t == "application/x-www-form-urlencoded" || strings.HasSuffix(t, "+json"))
 }

@@ -58,7 +58,7 @@ func (c *call) refuse(d *Denial) {
 	} else {
 		c.rec.Decision = "deny"
 	}
-	if d.Cause != nil && c.rec.ErrorClass == "" {
+	if d.Cause != nil {
 		c.proxy.log.LogAttrs(context.Background(), slog.LevelDebug, "refused", slog.String("decision_id", c.rec.ID),
 			slog.String("code", string(d.Code)), slog.Any("cause", d.Cause))
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/audit"
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/identity"
 )
 
 var update = flag.Bool("update", false, "write the generated tables of the documents")
@@ -153,5 +155,26 @@ func TestNoSideEffectsWithoutRecords(t *testing.T) {
 		if want != http.StatusOK && problemOf(t, body).Code != NotReady {
 			t.Errorf("%s: %s", effects, body)
 		}
+	}
+}
+
+// TestTraceFieldsAreKnown: every name that config takes for a trace field can be supplied here, and is missed when it is not.
+func TestTraceFieldsAreKnown(t *testing.T) {
+	always := []string{"policy_version", "policy_revision", "tool", "tool_name", "tool_version", "decision", "latency_ms"}
+	whole := &identity.Caller{Subject: "s", Tenant: "t", Agent: "a", Task: "k", Run: "r"}
+	trace := &ask{traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+	for _, name := range append(config.TraceFields(), "RUN_ID") {
+		tool := &config.Tool{RequiredTraceFields: []string{name}}
+		if c := (&call{tool: tool, caller: whole}); c.missingTraceField(trace) != "" {
+			t.Errorf("%s is missed in a call that has everything", name)
+		}
+		c := &call{tool: tool, caller: &identity.Caller{}}
+		if got, want := c.missingTraceField(&ask{}) == "", slices.Contains(always, name); got != want {
+			t.Errorf("%s in a call that has nothing: %v", name, got)
+		}
+	}
+	c := &call{tool: &config.Tool{RequiredTraceFields: []string{"mood"}}, caller: whole}
+	if c.missingTraceField(trace) != "mood" {
+		t.Error("an unknown field is taken for given")
 	}
 }
