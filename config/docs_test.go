@@ -146,7 +146,7 @@ func TestExamples(t *testing.T) {
 		t.Errorf("LoadRevocations: %d entries, %v", len(set), err)
 	}
 	compact, defaults, err := LoadManifest(write("compact.yaml", example(t, "manifest.md", "## The compact form")))
-	if err != nil || len(defaults) > 0 {
+	if err != nil || len(defaults) != 1 || !strings.Contains(defaults[0].Message, "needs approval") {
 		t.Errorf("LoadManifest: %v %v", defaults, err)
 	}
 	if compact != nil && len(compact.Roles) == 0 {

@@ -12,8 +12,8 @@ type rawManifest struct {
 	CapabilityClasses   field[[]field[capabilityClass]] `key:"capabilityClasses" doc:"What the tool can do. Missing: all classes."`
 	RequiredScopes      field[[]field[scope]]           `key:"requiredScopes" doc:"Scopes that the caller's token must carry, and that an exchange asks for."`
 	SideEffects         field[sideEffects]              `key:"sideEffects" doc:"What the tool changes outside. Missing: external_write."`
-	IdempotencyRequired field[bool]                     `key:"idempotencyRequired" default:"false" doc:"Calls must carry an idempotency key."`
-	ApprovalRequired    field[bool]                     `key:"approvalRequired" default:"false" doc:"Calls must be approved by a human."`
+	IdempotencyRequired field[bool]                     `key:"idempotencyRequired" default:"false" doc:"Calls must carry an idempotency key. Not enforced by this version, which warns."`
+	ApprovalRequired    field[bool]                     `key:"approvalRequired" default:"false" doc:"Calls must be approved by a human. Left to the agent's runtime by this version, which warns."`
 	TimeoutMs           field[int]                      `key:"timeoutMs" default:"30000" min:"1" max:"600000" doc:"Longest duration of one call, in milliseconds."`
 	InputSchemaRef      field[string]                   `key:"inputSchemaRef" doc:"File of the JSON Schema of the tool's input, within the manifest's folder. Its property names may appear in records."`
 	OutputSchemaRef     field[string]                   `key:"outputSchemaRef" doc:"File of the JSON Schema of the tool's output."`

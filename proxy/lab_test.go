@@ -51,7 +51,6 @@ type lab struct {
 	records    *recordSink
 	log        *lockedBuffer
 	token      string
-	closeLog   func()
 }
 
 // labOption changes the lab's config text before it is read.
