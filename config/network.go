@@ -30,6 +30,7 @@ func (c *sidecar) egress() Egress {
 		}
 		out.Exempt = append(out.Exempt, e)
 	}
+	out.AllowECH = raw.AllowECH.V
 	out.UpstreamCAFile, _ = c.roots(raw.UpstreamCAFile)
 	return out
 }

@@ -62,6 +62,7 @@ type Egress struct {
 	Resolver       string // "ip:port" or empty
 	Exempt         []egress.Exemption
 	Cluster        []netip.Prefix
+	AllowECH       bool   // relay TLS whose server name is encrypted
 	UpstreamCAFile string // added to the system's roots
 }
 

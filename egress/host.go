@@ -67,7 +67,9 @@ func ParseHost(s string) (string, error) {
 // isIPv6 tells an IPv6 address from a name and an IPv4 address; of the three only the first has a colon.
 func isIPv6(host string) bool { return strings.IndexByte(host, ':') >= 0 }
 
-// isAddress reports whether a canonical host is an address and not a name.
+// IsAddress reports whether a canonical host is an address and not a name.
+func IsAddress(host string) bool { return isAddress(host) }
+
 func isAddress(host string) bool { return isIPv6(host) || endsInNumber(host) }
 
 func parseIPv6(s string) (string, error) {

@@ -2,12 +2,15 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/killswitch"
 )
@@ -192,6 +195,46 @@ func TestRevocationOfTunnelAndCall(t *testing.T) {
 		if rec := l.next(); rec.str("code") != "revoked" || rec.str("error_class") != "cut" {
 			t.Errorf("record %v", rec)
 		}
+	}
+}
+
+// TestLateEndIsNotBelieved: the upstream's regular end, read after the call was ended, may be its reaction to that.
+func TestLateEndIsNotBelieved(t *testing.T) {
+	l := newLab(t)
+	r := httptest.NewRequest("GET", "http://plain.ok.test/", nil)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errStalled)
+	_, dog := watch(ctx, time.Minute, time.Minute, func() {})
+	defer dog.stop()
+	c := l.proxy.begin("tool", "request")
+	defer c.finish()
+	c.ctx = ctx
+	defer func() {
+		if v := recover(); v != http.ErrAbortHandler || c.rec.Code != string(UpstreamTimeout) {
+			t.Errorf("recovered %v, code %q", v, c.rec.Code)
+		}
+	}()
+	to := newClient(httptest.NewRecorder(), r, time.Minute)
+	c.respond(ctx, to, &http.Response{StatusCode: 200, Header: http.Header{}, ContentLength: -1, Body: io.NopCloser(strings.NewReader("part"))}, dog, nil)
+	t.Error("the end was believed")
+}
+
+// TestTunnelsRevocationIsTheCause, when its effect on the client's connection is noticed before the call's own revocation.
+func TestTunnelsRevocationIsTheCause(t *testing.T) {
+	outer, trip := context.WithCancelCause(context.Background())
+	inner, cancel := context.WithCancel(context.Background())
+	c := &call{within: &tunnel{connect: &call{ctx: outer}}}
+	if cause := c.cause(inner); cause != nil {
+		t.Errorf("running: %v", cause)
+	}
+	cancel()
+	if cause := c.cause(inner); cause != context.Canceled {
+		t.Errorf("the client is gone: %v", cause)
+	}
+	tripped := &killswitch.Tripped{}
+	trip(tripped)
+	if cause := c.cause(inner); cause != tripped {
+		t.Errorf("the tunnel is revoked: %v", cause)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
-	"net/http"
 	"os"
 
 	"github.com/toolgate/toolgate/broker"
@@ -60,7 +59,7 @@ func isTLS(err error) bool {
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var op *net.OpError
-	return errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &alert) || errors.As(err, &authority) ||
+	return errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &alert) || errors.As(err, &authority) ||
 		errors.As(err, &host) || errors.As(err, &invalid) ||
 		errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error") // how crypto/tls wraps alerts
 }

@@ -88,6 +88,20 @@ func TestNothingIsAddedToARequest(t *testing.T) {
 	})
 }
 
+// TestContentTypeIsNotGuessed: a client that is told nothing must not be told what net/http makes of the first bytes.
+func TestContentTypeIsNotGuessed(t *testing.T) {
+	overRoutes(t, func(t *testing.T, l *lab, r route) {
+		l.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = nil
+			_, _ = io.WriteString(w, "<html><script>")
+		})
+		req, _ := http.NewRequest("GET", l.on(r, "/"), nil)
+		if got, there := l.do(r, req).Header["Content-Type"]; there {
+			t.Errorf("Content-Type %q", got)
+		}
+	})
+}
+
 // TestResponseHeaders: what is of the upstream's connection ends here, what only the sidecar may say is not believed, and
 // the credential does not come back.
 func TestResponseHeaders(t *testing.T) {

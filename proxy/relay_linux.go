@@ -32,8 +32,10 @@ type direction struct {
 	dst     *net.TCPConn
 	src     *net.TCPConn
 	in, out syscall.RawConn
-	total   *int64 // bytes moved, of the record
-	streak  int    // bytes that came in full buffers in a row
+	total   *int64    // bytes moved, of the record
+	streak  int       // bytes that came in full buffers in a row
+	guard   *sniGuard // of the client's first bytes; nil when they have been judged
+	holding atomic.Bool
 	state   atomic.Int32
 	spot    uint64 // in the parking lot; guarded by its lock
 
@@ -55,15 +57,18 @@ const (
 	over
 )
 
-// start begins to move bytes from src to dst.
-func (d *direction) start(r *relay, dst, src *net.TCPConn, total *int64) {
-	d.relay, d.dst, d.src, d.total = r, dst, src, total
+// start begins to move bytes from src to dst, early ones first.
+func (d *direction) start(r *relay, dst, src *net.TCPConn, total *int64, early []byte, guard *sniGuard) {
+	d.relay, d.dst, d.src, d.total, d.guard = r, dst, src, total, guard
 	d.readable = d.fill
 	d.state.Store(running)
 	go func() {
 		var err error
 		if d.in, err = src.SyscallConn(); err == nil {
 			d.out, err = dst.SyscallConn()
+		}
+		if err == nil && len(early) > 0 {
+			err = d.pass(early)
 		}
 		if err != nil {
 			d.finish(err)
@@ -85,12 +90,14 @@ func (d *direction) run() {
 		switch {
 		case err == nil:
 			d.relay.touch()
-			*d.total += int64(d.n)
 			if d.streak += d.n; d.n < bufferSize {
 				d.streak = 0
 			}
 		case err == io.EOF:
 			d.finish(nil)
+			return
+		case errors.Is(err, os.ErrDeadlineExceeded) && d.holding.Load():
+			d.finish(errHelloSlow)
 			return
 		case errors.Is(err, os.ErrDeadlineExceeded) && d.state.Load() == pausing:
 			_ = d.src.SetReadDeadline(time.Time{})
@@ -111,7 +118,7 @@ func (d *direction) finish(err error) {
 
 // pause asks a direction that waits on its goroutine to park.
 func (d *direction) pause() {
-	if d.state.CompareAndSwap(running, pausing) {
+	if !d.holding.Load() && d.state.CompareAndSwap(running, pausing) {
 		_ = d.src.SetReadDeadline(time.Unix(1, 0))
 	}
 }
@@ -128,9 +135,37 @@ func (d *direction) copyOnce() error {
 		d.release()
 		return d.end()
 	}
-	_, err := d.dst.Write(d.buf[:d.n])
+	err := d.pass(d.buf[:d.n])
 	d.release()
 	return err
+}
+
+// pass writes bytes that were read, past the guard while there is one.
+func (d *direction) pass(b []byte) error {
+	if d.guard != nil {
+		var err error
+		if b, err = d.judge(b); err != nil || b == nil {
+			return err
+		}
+	}
+	n, err := d.dst.Write(b)
+	*d.total += int64(n)
+	return err
+}
+
+// judge feeds the guard. While it holds bytes back, the rest of them has a deadline.
+func (d *direction) judge(b []byte) ([]byte, error) {
+	pass, done, err := d.guard.feed(b)
+	switch {
+	case done:
+		d.guard = nil
+		if d.holding.Swap(false) {
+			_ = d.src.SetReadDeadline(time.Time{})
+		}
+	case !d.holding.Swap(true):
+		_ = d.src.SetReadDeadline(time.Now().Add(d.guard.limit))
+	}
+	return pass, err
 }
 
 func (d *direction) end() error {
@@ -177,7 +212,7 @@ func (d *direction) spliceOnce() error {
 		d.pipe.release(d.err == nil)
 		return d.end()
 	}
-	d.left = d.n
+	d.left, *d.total = d.n, *d.total+int64(d.n)
 	for d.left > 0 {
 		if err := d.out.Write(d.outOfPipe); err != nil {
 			d.pipe.release(false)

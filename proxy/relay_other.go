@@ -3,6 +3,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -13,8 +14,8 @@ import (
 // direction is one half of a relay. Toolgate is meant for Linux; this keeps a first try on another system working.
 type direction struct{}
 
-func (d *direction) start(r *relay, dst, src *net.TCPConn, total *int64) {
-	go func() { r.ended(dst, move(r, dst, src, total)) }()
+func (d *direction) start(r *relay, dst, src *net.TCPConn, total *int64, early []byte, guard *sniGuard) {
+	go func() { r.ended(dst, move(r, dst, io.MultiReader(bytes.NewReader(early), src), total, guard)) }()
 }
 
 func (*direction) pause() {}
@@ -30,16 +31,27 @@ func (parkingLot) prepare() {}
 
 func (parkingLot) tidy(time.Time) {}
 
-func move(r *relay, dst, src *net.TCPConn, total *int64) error {
+func move(r *relay, dst *net.TCPConn, src io.Reader, total *int64, guard *sniGuard) error {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := src.Read(buf)
 		if n > 0 {
-			if _, werr := dst.Write(buf[:n]); werr != nil {
+			b := buf[:n]
+			if guard != nil {
+				pass, done, gerr := guard.feed(b)
+				if b = pass; done {
+					guard = nil
+				}
+				if gerr != nil {
+					return gerr
+				}
+			}
+			k, werr := dst.Write(b)
+			*total += int64(k)
+			if werr != nil {
 				return werr
 			}
 			r.touch()
-			*total += int64(n)
 		}
 		if err == io.EOF {
 			return nil

@@ -111,20 +111,15 @@ func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte) {
 	c.rec.Status = http.StatusOK
 	if _, err := client.Write([]byte(established)); err != nil {
 		r.end(err)
-	} else if len(early) > 0 {
-		n, err := upstream.Write(early)
-		c.rec.BytesOut = int64(n)
-		if err != nil {
-			r.end(err)
-		}
 	}
 	c.token = redact.Secret{} // not needed any more; a tunnel may idle for days
 	c.handed = true           // net/http's buffers are freed when the handler returns; the call is finished by the last direction
 	r.running.Store(2)
 	ctx := c.ctx
 	r.stop = context.AfterFunc(ctx, func() { r.end(context.Cause(ctx)) })
-	r.up.start(r, upstream, client, &c.rec.BytesOut)
-	r.down.start(r, client, upstream, &c.rec.BytesIn)
+	s := c.gates.snapshot
+	r.up.start(r, upstream, client, &c.rec.BytesOut, early, newSNIGuard(c.target.Host, s.Egress.AllowECH, s.Limits.HeaderTimeout))
+	r.down.start(r, client, upstream, &c.rec.BytesIn, nil, nil)
 }
 
 // ended is called once by each direction. An end of stream, which is no error, is passed on and leaves the other direction
@@ -155,14 +150,20 @@ func (r *relay) end(cause error) {
 	if cause == nil {
 		cause = net.ErrClosed
 	}
-	r.cause.CompareAndSwap(nil, &cause)
-	_ = r.client.SetLinger(0)
+	if r.cause.CompareAndSwap(nil, &cause) && misnamed(cause) {
+		_, _ = r.client.Write(alertUnrecognizedName) // the reason arrives only if no reset follows
+	} else {
+		_ = r.client.SetLinger(0)
+	}
 	_ = r.upstream.SetLinger(0)
 	_ = r.client.Close()
 	_ = r.upstream.Close()
 	r.up.wake()
 	r.down.wake()
 }
+
+// alertUnrecognizedName is a fatal TLS alert (RFC 8446, section 6; RFC 6066, section 3).
+var alertUnrecognizedName = []byte{21, 3, 3, 0, 2, 2, 112}
 
 func (r *relay) finish() {
 	r.stop()
@@ -182,6 +183,9 @@ func (c *call) cutBy(cause error) {
 	case errors.As(cause, &tripped):
 		c.rec.Code, c.rec.ErrorClass, c.rec.RevocationID = string(Revoked), "cut", tripped.Revocation.ID
 		c.proxy.metrics.cut(c.rec.Tool)
+	case misnamed(cause):
+		c.refuse(deny(TargetMismatch, "", cause))
+		c.rec.ErrorClass = "client_hello"
 	case errors.Is(cause, errIdle):
 		c.rec.ErrorClass = "idle"
 	case errors.Is(cause, errDrained):

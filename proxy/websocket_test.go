@@ -6,6 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -98,6 +101,7 @@ func (w *wire) switched() *http.Response {
 
 // TestWebSocket sends a frame on the heels of the handshake and then one at a time, and ends from either side.
 func TestWebSocket(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it closes connections that were forgotten
 	overPlaces(t, func(t *testing.T, l *lab, p place) {
 		l.sockets(func(c *bufferedConn, _ *http.Request) {
 			_, _ = io.WriteString(c, "hello ") // at once after the 101
@@ -110,7 +114,7 @@ func TestWebSocket(t *testing.T) {
 				_, _ = c.Write(buf[:n])
 			}
 		})
-		before := 0
+		before, descriptors := 0, 0
 		for i := range 6 {
 			w := p.open(l, "early")
 			if echo := w.switched().Header.Get("X-Echo"); p.name == "wss" && echo != "Bearer [REDACTED:credential]" {
@@ -138,15 +142,25 @@ func TestWebSocket(t *testing.T) {
 				t.Errorf("record %v", rec)
 			}
 			if before == 0 {
-				before = l.settled()
+				before, descriptors = l.settled(), openFiles(t)
 			}
 		}
 		l.noLeak(before)
+		eventually(t, "descriptors closed", func() bool { return openFiles(t) <= descriptors+3 })
 		l.noMore()
 		if open := l.proxy.tunnels.list(func(*open) bool { return true }); len(open) != 0 {
 			t.Errorf("%d tunnels still registered", len(open))
 		}
 	})
+}
+
+// openFiles counts the process's descriptors; it is 0 where there is no /proc.
+func openFiles(t *testing.T) int {
+	d, err := os.ReadDir("/proc/self/fd")
+	if err != nil && runtime.GOOS == "linux" {
+		t.Fatal(err)
+	}
+	return len(d)
 }
 
 // TestWebSocketWhoseUpstreamDoesNotFollow: the client is gone, the upstream keeps its side open.
