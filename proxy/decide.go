@@ -200,16 +200,28 @@ func (c *call) chooseBinding() *Denial {
 	if c.binding != nil && c.target.Scheme == "http" {
 		d = deny(CredentialDenied, "The credential for this host is sent over TLS only; use https.", nil)
 	}
-	c.intercept = c.target.Scheme == "" && c.mustIntercept()
+	c.intercept = c.target.Scheme == "" && c.gates.mustIntercept(c.tool, c.target)
 	c.step("credential", d, c.bindingText())
 	return d
 }
 
-func (c *call) mustIntercept() bool {
-	if c.binding != nil || c.tool.Policy.NeedsIntercept(c.target.Host, c.target.Port) {
+// mustIntercept reports whether a tunnel of a tool is one whose requests must be seen.
+func (g *Gates) mustIntercept(tool *config.Tool, t egress.Target) bool {
+	if g.broker.Find(tool.Name, t.Host, t.Port) != nil || tool.Policy.NeedsIntercept(t.Host, t.Port) {
 		return true
 	}
-	return slices.ContainsFunc(c.gates.snapshot.Intercept.Targets, func(p egress.Pattern) bool {
-		return p.Match(c.target.Host, c.target.Port)
-	})
+	return slices.ContainsFunc(g.snapshot.Intercept.Targets, func(p egress.Pattern) bool { return p.Match(t.Host, t.Port) })
+}
+
+// stands reports whether other gates would let the call through as well, as far as tool and target go: for what was open when
+// they came into force.
+func (c *call) stands(g *Gates) bool {
+	tool, l := g.snapshot.Tools[c.tool.Name], g.listener(c.listener.Name)
+	switch {
+	case tool == nil, l.Tool != tool.Name && !slices.Contains(l.Tools, tool.Name):
+		return false
+	case g.addresses.JudgeHost(tool.Name, c.target.Host, c.target.Port) != nil:
+		return false
+	}
+	return g.snapshot.Mode == config.Report || tool.Policy.Decide(c.target).Verdict == egress.Allow
 }

@@ -24,6 +24,7 @@ type tunnel struct {
 	connect            *call // the CONNECT, recorded only when no request came of it
 	stop               func() bool
 	requests           atomic.Int32
+	cause              atomic.Pointer[error] // why it was cut from here
 	ended              sync.Once
 }
 
@@ -138,20 +139,21 @@ func (t *tunnel) checkSNI(name string) error {
 func (c *call) interceptConn(conn net.Conn, early []byte, a *ask) {
 	t := &tunnel{listener: c.listener.Name, target: c.target, proxyAuthorization: a.proxyAuthorization, connect: c}
 	t.tool = c.rec.Tool
-	t.cut = func(error) { _ = conn.Close() }
-	if !c.proxy.tunnels.add(&t.open) {
+	t.cut = func(cause error) {
+		t.cause.CompareAndSwap(nil, &cause)
+		reset(conn)
+	}
+	if c.rec.Decision == "allow" {
+		t.stands = c.stands
+	}
+	if !c.proxy.admit(&t.open, c) {
 		c.refuseConn(conn, deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil))
 		return
 	}
 	c.rec.Intercepted, c.rec.Status = true, http.StatusOK
 	c.handed = true
 	if ctx := c.ctx; ctx != nil {
-		t.stop = context.AfterFunc(ctx, func() {
-			if tcp, ok := conn.(*net.TCPConn); ok {
-				_ = tcp.SetLinger(0)
-			}
-			_ = conn.Close()
-		})
+		t.stop = context.AfterFunc(ctx, func() { reset(conn) })
 	}
 	go c.proxy.inner.accept(&taggedConn{Conn: conn, tunnel: t, early: early})
 }
@@ -208,6 +210,8 @@ func (t *tunnel) close(conn net.Conn) {
 		}
 		if c.ctx != nil && c.ctx.Err() != nil {
 			c.cutBy(context.Cause(c.ctx))
+		} else if cause := t.cause.Load(); cause != nil {
+			c.cutBy(*cause)
 		} else if tc, ok := conn.(*tls.Conn); ok && !tc.ConnectionState().HandshakeComplete {
 			c.rec.ErrorClass = "client_tls"
 		} else {

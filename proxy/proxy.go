@@ -48,7 +48,7 @@ func New(o Options) *Proxy {
 	p := &Proxy{kill: o.Kill, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA)}
 	limits := o.Gates.snapshot.Limits
 	p.gates.Store(o.Gates)
-	p.tunnels = newRegistry(limits.MaxTunnels, limits.IdleTimeout)
+	p.tunnels = newRegistry(limits.MaxTunnels, limits.MaxTunnelsPerTool, limits.IdleTimeout)
 	p.inner = newInnerServer(p, limits)
 	p.metrics.attach(p)
 	o.Kill.OnRevoke(p.dropCredentials)
@@ -58,15 +58,29 @@ func New(o Options) *Proxy {
 // Gates returns the gates in force.
 func (p *Proxy) Gates() *Gates { return p.gates.Load() }
 
-// Reload puts new gates in force for calls that begin from now on. Listeners are not touched.
+// Reload puts new gates in force for calls that begin from now on, and cuts the tunnels that they would not have let
+// through. Listeners are not touched.
 func (p *Proxy) Reload(g *Gates) {
 	old := p.gates.Swap(g)
+	p.tunnels.review(g)
 	p.metrics.setTools(g.snapshot)
 	old.retire()
 }
 
 // UseCA signs leaves with another CA from now on. Connections that are intercepted already go on.
 func (p *Proxy) UseCA(ca *CA) { p.leaves.use(ca) }
+
+// admit registers an open tunnel of c, or reports false at a limit. A tunnel that was decided by gates which a reload has
+// just replaced may have come too late for their review, and is reviewed here.
+func (p *Proxy) admit(o *open, c *call) bool {
+	if !p.tunnels.add(o) {
+		return false
+	}
+	if g := p.gates.Load(); g != c.gates && o.stands != nil && !o.stands(g) {
+		o.cut(errPolicyChanged)
+	}
+	return true
+}
 
 // dropCredentials forgets what was issued for the calls that a revocation covers.
 func (p *Proxy) dropCredentials(r killswitch.Revocation) {
@@ -108,10 +122,12 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 		MaxHeaderBytes:    limits.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
+	crowd := &crowd{Listener: ln, max: int64(limits.MaxConnections)}
+	s.ConnState = crowd.note
 	p.mu.Lock()
 	p.servers = append(p.servers, s)
 	p.mu.Unlock()
-	if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.Serve(crowd); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

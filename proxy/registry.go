@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,46 +12,59 @@ import (
 var (
 	errDrained = errors.New("drained")
 	errIdle    = errors.New("idle")
+
+	errPolicyChanged = errors.New("the policy that let it through is no longer in force")
 )
 
 // open is an entry of the registry: a connection that lasts, and how to cut it.
 type open struct {
-	tool string
-	cut  func(cause error)
-	rest func()       // called when it has idled for restAfter; nil: nothing to give up
-	last atomic.Int64 // UnixNano of the last byte
+	tool   string
+	cut    func(cause error)
+	stands func(*Gates) bool // whether it may stay under other gates; nil: it may
+	rest   func()            // called when it has idled for restAfter; nil: nothing to give up
+	last   atomic.Int64      // of the last byte, as clock tells it
 }
 
-func (o *open) touch() { o.last.Store(time.Now().UnixNano()) }
+func (o *open) touch() { o.last.Store(clock()) }
+
+var began = time.Now()
+
+// clock is the monotonic time in nanoseconds: a wall clock that is set must not make every tunnel look idle.
+func clock() int64 { return int64(time.Since(began)) }
 
 // registry knows every open tunnel: relays, intercepted connections, WebSockets. It bounds their number, ends the idle
 // ones, and lets a shutdown wait for them and cut them.
 type registry struct {
-	max   int
-	idle  time.Duration
-	ended chan struct{}
+	max, maxPerTool int
+	idle            time.Duration
+	ended           chan struct{}
 
 	mu    sync.Mutex
 	opens map[*open]struct{}
-	empty chan struct{} // closed and replaced whenever opens becomes empty
+	tools map[string]int // how many by tool
+	empty chan struct{}  // closed and replaced whenever opens becomes empty
 }
 
-func newRegistry(max int, idle time.Duration) *registry {
-	r := &registry{max: max, idle: idle, opens: map[*open]struct{}{}, empty: make(chan struct{}), ended: make(chan struct{})}
+func newRegistry(max, maxPerTool int, idle time.Duration) *registry {
+	r := &registry{
+		max: max, maxPerTool: maxPerTool, idle: idle, opens: map[*open]struct{}{}, tools: map[string]int{},
+		empty: make(chan struct{}), ended: make(chan struct{}),
+	}
 	lot.prepare()
 	go r.sweep()
 	return r
 }
 
-// add registers o, or reports false at the limit.
+// add registers o, or reports false at a limit.
 func (r *registry) add(o *open) bool {
 	o.touch()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.opens) >= r.max {
+	if len(r.opens) >= r.max || r.tools[o.tool] >= r.maxPerTool {
 		return false
 	}
 	r.opens[o] = struct{}{}
+	r.tools[o.tool]++
 	return true
 }
 
@@ -61,6 +75,9 @@ func (r *registry) remove(o *open) {
 		return
 	}
 	delete(r.opens, o)
+	if r.tools[o.tool]--; r.tools[o.tool] == 0 {
+		delete(r.tools, o.tool)
+	}
 	if len(r.opens) == 0 {
 		close(r.empty)
 		r.empty = make(chan struct{})
@@ -104,11 +121,16 @@ func (r *registry) list(which func(*open) bool) []*open {
 func (r *registry) byTool() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := map[string]int{}
-	for o := range r.opens {
-		m[o.tool]++
+	return maps.Clone(r.tools)
+}
+
+// review cuts what may not stay under new gates.
+func (r *registry) review(g *Gates) {
+	for _, o := range r.list(func(o *open) bool { return o.stands != nil }) {
+		if !o.stands(g) {
+			o.cut(errPolicyChanged)
+		}
 	}
-	return m
 }
 
 // restAfter is how long an open tunnel idles before it is told to rest.
@@ -125,8 +147,8 @@ func (r *registry) sweep() {
 			return
 		case <-tick.C:
 		}
-		now := time.Now()
-		over, paused := now.Add(-r.idle).UnixNano(), now.Add(-restAfter).UnixNano()
+		now := clock()
+		over, paused := now-int64(r.idle), now-int64(restAfter)
 		for _, o := range r.list(func(o *open) bool { return o.last.Load() < paused || o.last.Load() < over }) {
 			switch {
 			case o.last.Load() < over:
@@ -135,7 +157,7 @@ func (r *registry) sweep() {
 				o.rest()
 			}
 		}
-		lot.tidy(now)
+		lot.tidy(time.Now())
 	}
 }
 

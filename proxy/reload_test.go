@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/devissuer"
+	"github.com/toolgate/toolgate/egress"
 )
 
 // reload changes the lab's manifest and puts it in force.
@@ -226,4 +227,69 @@ func TestReloadDuringAnIssuersOutage(t *testing.T) {
 	if status, body, err := get(l.client(other, false), l.url("http", "plain.ok.test", "/")); err != nil || status != 200 {
 		t.Errorf("after the reload: %d %q %v", status, body, err)
 	}
+}
+
+// TestReloadEndsTunnels that the new policy would not have let through, and no others.
+func TestReloadEndsTunnels(t *testing.T) {
+	for name, c := range map[string]struct {
+		old, new string // in the manifest or the config
+		host     string // of the tunnel
+		ends     bool
+	}{
+		"relayed, host gone":            {`"pass.ok.test:`, `"other.ok.test:`, "pass.ok.test", true},
+		"relayed, another host gone":    {`"bound.ok.test:`, `"bound.ok.test:443", "bound.ok.test:`, "pass.ok.test", false},
+		"relayed, to be intercepted":    {"intercept: {}", `intercept: {targets: ["pass.ok.test:%TLS"]}`, "pass.ok.test", true},
+		"relayed, address out of bound": {`ports: [%TLS, `, `ports: [1, `, "pass.ok.test", true},
+		"intercepted, host gone":        {`"ruled.ok.test:%TLS", "pass`, `"pass`, "ruled.ok.test", true},
+		"intercepted, other rules":      {"/ok/*", "/other/*", "ruled.ok.test", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, func(f *labFiles) { f.config += "intercept: {}\n" })
+			conn := l.connectTo(l.target(c.host), "")
+			f := l.files()
+			f.config += "intercept: {}\n"
+			fill := strings.NewReplacer("%TLS", port(l.tls))
+			old, new := fill.Replace(c.old), fill.Replace(c.new)
+			if !strings.Contains(f.manifest+f.config, old) {
+				t.Fatalf("the files have no %q", old)
+			}
+			f.manifest, f.config = strings.ReplaceAll(f.manifest, old, new), strings.ReplaceAll(f.config, old, new)
+			if strings.HasPrefix(name, "intercepted, host gone") { // with its rules
+				f.manifest = strings.Replace(f.manifest, "ruled.ok.test", "pass.ok.test", 1)
+			}
+			l.write("manifests/t1.yaml", f.manifest)
+			l.write("sidecar.yaml", f.config)
+			l.proxy.Reload(l.load())
+			if !c.ends {
+				if n := len(l.proxy.tunnels.byTool()); n != 1 {
+					t.Error("the tunnel was cut")
+				}
+				return
+			}
+			if _, err := conn.Read(make([]byte, 1)); err == nil {
+				t.Error("the tunnel goes on")
+			}
+			if rec := l.next(); rec.str("error_class") != "policy_changed" || rec.str("code") != "domain_not_allowed" {
+				t.Errorf("record %v", rec)
+			}
+		})
+	}
+}
+
+// TestReloadRacesWithATunnel: a tunnel that was decided under gates which are replaced before it is registered is reviewed all the
+// same.
+func TestReloadRacesWithATunnel(t *testing.T) {
+	l := newLab(t)
+	c := l.proxy.begin("tool", "tunnel")
+	c.tool, c.target = c.gates.snapshot.Tools["t1"], egress.Target{Host: "pass.ok.test", Port: 1}
+	l.reload("/ok/*", "/other/*")
+	cut := make(chan error, 1)
+	o := &open{tool: "t1", cut: func(cause error) { cut <- cause }, stands: c.stands}
+	if !l.proxy.admit(o, c) {
+		t.Fatal("not admitted")
+	}
+	if err := <-cut; err != errPolicyChanged {
+		t.Error(err)
+	}
+	l.proxy.tunnels.remove(o)
 }

@@ -102,8 +102,8 @@ func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte) {
 		return
 	}
 	r := &relay{call: c, client: client, upstream: upstream}
-	r.tool, r.cut, r.rest = c.tool.Name, r.end, r.pause
-	if !c.proxy.tunnels.add(&r.open) {
+	r.tool, r.cut, r.rest, r.stands = c.tool.Name, r.end, r.pause, r.mayStay
+	if !c.proxy.admit(&r.open, c) {
 		_ = upstream.Close()
 		c.refuseConn(conn, deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil))
 		return
@@ -162,6 +162,16 @@ func (r *relay) end(cause error) {
 	r.down.wake()
 }
 
+// mayStay reports whether other gates would relay this tunnel too, and to this address.
+func (r *relay) mayStay(g *Gates) bool {
+	c := r.call
+	if !c.stands(g) || g.mustIntercept(g.snapshot.Tools[c.tool.Name], c.target) {
+		return false
+	}
+	peer, ok := r.upstream.RemoteAddr().(*net.TCPAddr)
+	return ok && g.addresses.Judge(c.tool.Name, peer.AddrPort()) == nil
+}
+
 // alertUnrecognizedName is a fatal TLS alert (RFC 8446, section 6; RFC 6066, section 3).
 var alertUnrecognizedName = []byte{21, 3, 3, 0, 2, 2, 112}
 
@@ -186,6 +196,8 @@ func (c *call) cutBy(cause error) {
 	case misnamed(cause):
 		c.refuse(deny(TargetMismatch, "", cause))
 		c.rec.ErrorClass = "client_hello"
+	case errors.Is(cause, errPolicyChanged):
+		c.rec.Code, c.rec.ErrorClass = string(DomainNotAllowed), "policy_changed"
 	case errors.Is(cause, errIdle):
 		c.rec.ErrorClass = "idle"
 	case errors.Is(cause, errDrained):

@@ -34,12 +34,12 @@ func (c *call) upgraded(to *client, res *http.Response, asked bool, cred *broker
 		return
 	}
 	s := &socket{client: conn, upstream: back}
-	s.tool, s.cut = c.tool.Name, s.end
+	s.tool, s.cut, s.stands = c.tool.Name, s.end, c.stands
 	if c.within != nil { // it takes the tunnel's place, which net/http forgets with the connection
 		c.proxy.tunnels.remove(&c.within.open)
 		defer c.within.close(conn)
 	}
-	if !c.proxy.tunnels.add(&s.open) {
+	if !c.proxy.admit(&s.open, c) {
 		c.refuseConn(conn, deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil))
 		return
 	}
