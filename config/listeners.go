@@ -18,8 +18,8 @@ func (c *sidecar) listeners() []Listener {
 		} else if raw.Name.ok {
 			names[string(raw.Name.V)] = raw.Name.at
 		}
-		if raw.Kind.V == "transparent" {
-			c.errorf(raw.Kind.at, "found a transparent listener, expected explicit: not available in this version")
+		if raw.Kind.V == Transparent && raw.Tools.present {
+			c.errorf(raw.Tools.at, "found tools on a transparent listener, expected tool: a captured connection names none")
 		}
 		if ap, ok := c.listenAddress(bound, raw.Address); ok && !ap.Addr().IsLoopback() {
 			c.warnf(raw.Address.at, "the address %s is not a loopback address, tools of other pods could reach this listener", raw.Address.V)

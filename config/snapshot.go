@@ -39,10 +39,16 @@ type Snapshot struct {
 	Defaults   []Problem // risky defaults that were filled in, and other warnings
 }
 
+// The kinds of listener. An explicit one is an HTTP proxy; to a transparent one connections are redirected (sidecar netinit).
+const (
+	Explicit    = "explicit"
+	Transparent = "transparent"
+)
+
 // Listener is one proxy port.
 type Listener struct {
 	Name      string
-	Kind      string   // "explicit" ("transparent" is refused until it exists)
+	Kind      string   // Explicit or Transparent
 	Address   string   // "host:port"; the host must be an address
 	Tool      string   // the one tool of this listener, or
 	Tools     []string // several, chosen by the user name of Proxy-Authorization

@@ -27,6 +27,7 @@ type call struct {
 	tool      *config.Tool
 	binding   *broker.Binding
 	intercept bool // a tunnel whose requests must be seen
+	blunt     bool // a captured connection whose client speaks TLS and can be told nothing else
 
 	ctx     context.Context // ends when the call is revoked; set by the guard
 	release context.CancelFunc

@@ -20,6 +20,7 @@ type tunnel struct {
 	open
 	listener           string
 	target             egress.Target
+	captured           bool
 	proxyAuthorization []string
 	connect            *call // the CONNECT, recorded only when no request came of it
 	stop               func() bool
@@ -138,12 +139,12 @@ func (t *tunnel) checkSNI(name string) error {
 // interceptConn accepts the tunnel and hands it to the inner server, once its first byte tells whether it speaks TLS.
 func (c *call) interceptConn(conn net.Conn, early []byte, a *ask) {
 	t := &tunnel{listener: c.listener.Name, target: c.target, proxyAuthorization: a.proxyAuthorization, connect: c}
-	t.tool = c.rec.Tool
+	t.tool, t.captured = c.rec.Tool, a.captured
 	t.cut = func(cause error) {
 		t.cause.CompareAndSwap(nil, &cause)
 		reset(conn)
 	}
-	if c.rec.Decision == "allow" {
+	if c.rec.Decision == "allow" && c.tool != nil {
 		t.stands = c.stands
 	}
 	if !c.proxy.admit(&t.open, c) {
@@ -160,9 +161,11 @@ func (c *call) interceptConn(conn net.Conn, early []byte, a *ask) {
 
 // accept runs on a goroutine of its own: it waits for the client's first byte.
 func (s *innerServer) accept(c *taggedConn) {
-	if _, err := c.Conn.Write([]byte(established)); err != nil {
-		c.tunnel.abandon(c)
-		return
+	if !c.tunnel.captured {
+		if _, err := c.Conn.Write([]byte(established)); err != nil {
+			c.tunnel.abandon(c)
+			return
+		}
 	}
 	if len(c.early) == 0 {
 		first := make([]byte, 1)

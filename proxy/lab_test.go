@@ -97,6 +97,7 @@ func (l *lab) startIssuer() {
 	l.token = l.mint(nil)
 	l.write("workload.jwt", l.must(issuer.Mint(map[string]any{"sub": "workload", "aud": "toolgate"})))
 	l.write("secret", "client-secret-value")
+	l.write("listener.jwt", l.token)
 }
 
 // mint returns a task token; extra claims replace the usual ones, nil removes one.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
+	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch"
 )
 
@@ -30,6 +31,7 @@ type Proxy struct {
 
 	mu       sync.Mutex
 	servers  []*http.Server
+	captures []net.Listener // transparent ones
 	draining atomic.Bool
 }
 
@@ -114,16 +116,24 @@ func (g *Gates) covers(s killswitch.Selector, k broker.Key) bool {
 
 // Serve carries the calls of the listener of that name until Shutdown. It returns nil then.
 func (p *Proxy) Serve(ln net.Listener, listener string) error {
-	limits := p.gates.Load().snapshot.Limits
+	g := p.gates.Load()
+	limits := g.snapshot.Limits
+	crowd := &crowd{Listener: ln, max: int64(limits.MaxConnections)}
+	if g.listener(listener).Kind == config.Transparent {
+		p.mu.Lock()
+		p.captures = append(p.captures, crowd)
+		p.mu.Unlock()
+		own := ln.Addr().(*net.TCPAddr).AddrPort()
+		return (&capture{proxy: p, listener: listener, own: own, timeout: limits.HeaderTimeout, original: originalDestination}).serve(crowd)
+	}
 	s := &http.Server{
 		Handler:           newEntry(p, listener),
 		ReadHeaderTimeout: limits.HeaderTimeout,
 		IdleTimeout:       limits.IdleTimeout,
 		MaxHeaderBytes:    limits.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+		ConnState:         crowd.note,
 	}
-	crowd := &crowd{Listener: ln, max: int64(limits.MaxConnections)}
-	s.ConnState = crowd.note
 	p.mu.Lock()
 	p.servers = append(p.servers, s)
 	p.mu.Unlock()
@@ -138,6 +148,9 @@ func (p *Proxy) Shutdown(ctx context.Context) {
 	p.draining.Store(true)
 	p.mu.Lock()
 	servers := append([]*http.Server{p.inner.server}, p.servers...)
+	for _, ln := range p.captures {
+		_ = ln.Close()
+	}
 	p.mu.Unlock()
 	var wg sync.WaitGroup
 	for _, s := range servers {

@@ -11,12 +11,13 @@ import (
 // ask is what a client asks for, before any gate has looked at it. It is read from the request once, so that what is
 // decided on and what is sent cannot differ.
 type ask struct {
-	tunnel    bool   // a CONNECT
+	tunnel    bool   // a CONNECT, or a captured connection
+	captured  bool   // no CONNECT: nothing is to be said before the client's bytes are answered
 	scheme    string // "http" or "https" of a request
 	authority string // as the client wrote it
 	method    string
 	path      string         // escaped, without query
-	within    *egress.Target // the tunnel that the request came through
+	within    *egress.Target // the tunnel that the request came through; of a captured one without TLS the port alone is known
 	malformed error          // found while reading
 
 	proxyAuthorization    []string
@@ -102,7 +103,7 @@ func (a *ask) target() (egress.Target, *Denial) {
 	if t.Path == "" || !strings.HasPrefix(t.Path, "/") {
 		t.Path = "/" + t.Path // "*" of OPTIONS stays distinct from every allowed path as "/*"
 	}
-	if a.within != nil && (a.within.Host != host || a.within.Port != port) {
+	if a.within != nil && (a.within.Host != host && a.within.Host != "" || a.within.Port != port) {
 		return t, deny(TargetMismatch, "The request's host is not the one that its tunnel was opened to.", nil)
 	}
 	return t, nil

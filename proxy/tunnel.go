@@ -38,7 +38,7 @@ func (c *call) connect(r *http.Request) func(conn net.Conn, early []byte) {
 		return func(conn net.Conn, _ []byte) { c.refuseConn(conn, d) }
 	}
 	c.rec.Decision = "allow"
-	return func(conn net.Conn, early []byte) { c.relay(conn, upstream, early) }
+	return func(conn net.Conn, early []byte) { c.relay(conn, upstream, early, established) }
 }
 
 // dial is gate 7 for a tunnel.
@@ -55,6 +55,11 @@ func (c *call) dial() (*net.TCPConn, *Denial) {
 // refuseConn answers a CONNECT that is refused. The reason phrase carries the code, since most clients throw the body away.
 func (c *call) refuseConn(conn net.Conn, d *Denial) {
 	c.refuse(d)
+	if c.blunt {
+		c.finish()
+		turn(conn, alertAccessDenied)
+		return
+	}
 	status, header, body := d.answer(c)
 	c.rec.Status = status
 	header.Set("Connection", "close")
@@ -93,7 +98,8 @@ type relay struct {
 	cause            atomic.Pointer[error] // why it was cut; the first one counts
 }
 
-func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte) {
+// relay begins to pass bytes on, after a greeting to the client of a CONNECT.
+func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte, greeting string) {
 	client, ok := conn.(*net.TCPConn)
 	if !ok { // a listener that is no TCP listener is a mistake of ours
 		_ = upstream.Close()
@@ -109,7 +115,7 @@ func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte) {
 		return
 	}
 	c.rec.Status = http.StatusOK
-	if _, err := client.Write([]byte(established)); err != nil {
+	if _, err := client.Write([]byte(greeting)); err != nil {
 		r.end(err)
 	}
 	c.token = redact.Secret{} // not needed any more; a tunnel may idle for days
