@@ -47,6 +47,7 @@ var barred = map[string][]string{
 	"github.com/goccy/go-yaml":            {"config"},
 	"github.com/elazarl/goproxy":          {"proxy"},
 	"github.com/prometheus/client_golang": {"proxy"},
+	"github.com/miekg/dns":                {"proxy"},
 	"github.com/spf13/cobra":              {"cmd/sidecar"},
 	"github.com/fsnotify/fsnotify":        {"config"},
 	"github.com/coreos/go-oidc":           {"identity"},

@@ -18,8 +18,8 @@ func (c *sidecar) listeners() []Listener {
 		} else if raw.Name.ok {
 			names[string(raw.Name.V)] = raw.Name.at
 		}
-		if raw.Kind.V == Transparent && raw.Tools.present {
-			c.errorf(raw.Tools.at, "found tools on a transparent listener, expected tool: a captured connection names none")
+		if raw.Kind.V != Explicit && raw.Tools.present {
+			c.errorf(raw.Tools.at, "found tools on a %s listener, expected tool: nothing there names one of several", string(raw.Kind.V))
 		}
 		if ap, ok := c.listenAddress(bound, raw.Address); ok && !ap.Addr().IsLoopback() {
 			c.warnf(raw.Address.at, "the address %s is not a loopback address, tools of other pods could reach this listener", raw.Address.V)

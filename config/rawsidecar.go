@@ -27,7 +27,7 @@ type rawConfig struct {
 
 type rawListener struct {
 	Name      field[name]          `key:"name" is:"required" doc:"Name of the listener, unique."`
-	Kind      field[listenerKind]  `key:"kind" default:"explicit" doc:"explicit is an HTTP proxy. transparent takes connections that netfilter redirects to it."`
+	Kind      field[listenerKind]  `key:"kind" default:"explicit" doc:"explicit is an HTTP proxy. transparent takes connections that netfilter redirects to it. dns answers queries for the names that the tool may reach, and asks nobody."`
 	Address   field[string]        `key:"address" is:"required" doc:"IP address and port to listen on; port 0 lets the system choose."`
 	Tool      field[name]          `key:"tool" doc:"The one tool of this listener. Either this or tools."`
 	Tools     field[[]field[name]] `key:"tools" is:"nonempty" doc:"Tools of this listener, chosen by the user name of Proxy-Authorization."`

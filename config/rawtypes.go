@@ -130,7 +130,7 @@ func (sideEffects) values() []string {
 
 type listenerKind string
 
-func (listenerKind) values() []string { return []string{"explicit", "transparent"} }
+func (listenerKind) values() []string { return []string{Explicit, Transparent, DNS} }
 
 type algorithm string
 

@@ -39,16 +39,18 @@ type Snapshot struct {
 	Defaults   []Problem // risky defaults that were filled in, and other warnings
 }
 
-// The kinds of listener. An explicit one is an HTTP proxy; to a transparent one connections are redirected (sidecar netinit).
+// The kinds of listener. An explicit one is an HTTP proxy; to a transparent one connections are redirected; a DNS one answers
+// for the names that its tool may reach.
 const (
 	Explicit    = "explicit"
 	Transparent = "transparent"
+	DNS         = "dns"
 )
 
 // Listener is one proxy port.
 type Listener struct {
 	Name      string
-	Kind      string   // Explicit or Transparent
+	Kind      string   // Explicit, Transparent or DNS
 	Address   string   // "host:port"; the host must be an address
 	Tool      string   // the one tool of this listener, or
 	Tools     []string // several, chosen by the user name of Proxy-Authorization

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
+	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch"
 )
 
@@ -159,7 +160,7 @@ func (e *explainer) single() bool {
 // listener returns the name of a listener that serves the tool; none serves an unknown one.
 func (e *explainer) listener() string {
 	for _, l := range e.proxy.gates.Load().snapshot.Listeners {
-		if l.Tool == e.question.Tool || slices.Contains(l.Tools, e.question.Tool) {
+		if l.Kind != config.DNS && (l.Tool == e.question.Tool || slices.Contains(l.Tools, e.question.Tool)) {
 			return l.Name
 		}
 	}

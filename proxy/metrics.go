@@ -30,6 +30,7 @@ type Metrics struct {
 	masks     *prometheus.CounterVec
 	records   *prometheus.CounterVec
 	reloads   *prometheus.CounterVec
+	names     *prometheus.CounterVec
 	info      *prometheus.GaugeVec
 }
 
@@ -53,6 +54,7 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		masks:     counters("redactions_total", "Masks put into payloads that were logged, by class.", "class"),
 		records:   counters("audit_records_total", "Records of calls, by what became of them.", "result"),
 		reloads:   counters("config_reloads_total", "Reloads of the configuration, by result.", "result"),
+		names:     counters("dns_queries_total", "DNS queries of tools, by what they were answered.", "tool", "result"),
 		info:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "config_revision_info", Help: "1 for the policy revision in force."}, []string{"revision"}),
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "build_info", Help: "1, with the version that runs."}, []string{"version", "goversion"})
@@ -61,7 +63,7 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		goVersion = b.GoVersion
 	}
 	build.WithLabelValues(version, goVersion).Set(1)
-	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.cuts, m.masks, m.records, m.reloads,
+	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.cuts, m.masks, m.records, m.reloads, m.names,
 		m.info, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.setTools(s)
 	for _, result := range []string{"written", "dropped", "error"} { // a rate needs the zero before the first one

@@ -11,6 +11,8 @@ import (
 
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
+
+	"github.com/miekg/dns"
 )
 
 const metricsPage = "../docs/metrics.md"
@@ -100,6 +102,7 @@ func documented(t *testing.T) map[string][2]string {
 func TestMetricsPage(t *testing.T) {
 	l := newLab(t)
 	use(l)
+	(&stub{proxy: l.proxy, listener: "tool"}).count(dns.RcodeSuccess)
 	got, want := documented(t), gathered(t, l)
 	for _, name := range registered(t, l) {
 		if _, shown := want[name]; !shown {

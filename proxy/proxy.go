@@ -29,10 +29,10 @@ type Proxy struct {
 	tunnels *registry
 	inner   *innerServer
 
-	mu       sync.Mutex
-	servers  []*http.Server
-	captures []net.Listener // transparent ones
-	draining atomic.Bool
+	mu        sync.Mutex
+	servers   []*http.Server
+	listeners []net.Listener // those that no server closes
+	draining  atomic.Bool
 }
 
 // Options are what a Proxy is made of; all are needed.
@@ -119,10 +119,16 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 	g := p.gates.Load()
 	limits := g.snapshot.Limits
 	crowd := &crowd{Listener: ln, max: int64(limits.MaxConnections)}
-	if g.listener(listener).Kind == config.Transparent {
+	kind := g.listener(listener).Kind
+	if kind != config.Explicit {
 		p.mu.Lock()
-		p.captures = append(p.captures, crowd)
+		p.listeners = append(p.listeners, ln)
 		p.mu.Unlock()
+	}
+	switch kind {
+	case config.DNS:
+		return (&stub{proxy: p, listener: listener}).serve(ln)
+	case config.Transparent:
 		own := ln.Addr().(*net.TCPAddr).AddrPort()
 		return (&capture{proxy: p, listener: listener, own: own, timeout: limits.HeaderTimeout, original: originalDestination}).serve(crowd)
 	}
@@ -148,7 +154,7 @@ func (p *Proxy) Shutdown(ctx context.Context) {
 	p.draining.Store(true)
 	p.mu.Lock()
 	servers := append([]*http.Server{p.inner.server}, p.servers...)
-	for _, ln := range p.captures {
+	for _, ln := range p.listeners {
 		_ = ln.Close()
 	}
 	p.mu.Unlock()
