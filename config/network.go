@@ -31,6 +31,7 @@ func (c *sidecar) egress() Egress {
 		out.Exempt = append(out.Exempt, e)
 	}
 	out.UpstreamCAFile, _ = c.roots(raw.UpstreamCAFile)
+	out.UpstreamProxy = c.upstreamProxy(raw.UpstreamProxy, raw.ProxyCredentials)
 	return out
 }
 
