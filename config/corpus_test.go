@@ -67,6 +67,7 @@ func writeKeys(t testing.TB, dir string) {
 	pair("expired", true, time.Now().Add(-time.Hour))
 	write("token", []byte("a-token\n"))
 	write("secret", []byte("a-secret\n"))
+	write("proxy-user", []byte("toolgate:a-password\n"))
 	write("empty.pem", nil)
 }
 

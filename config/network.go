@@ -32,6 +32,7 @@ func (c *sidecar) egress() Egress {
 	}
 	out.AllowECH = raw.AllowECH.V
 	out.UpstreamCAFile, _ = c.roots(raw.UpstreamCAFile)
+	out.UpstreamProxy = c.upstreamProxy(raw.UpstreamProxy, raw.ProxyCredentials)
 	return out
 }
 

@@ -109,12 +109,13 @@ type rawStatic struct {
 }
 
 type rawEgress struct {
-	Resolver       field[string]                `key:"resolver" is:"blank" doc:"DNS server, an IP address with optional port (53). Empty: the system's."`
-	AllowPrivate   field[[]field[rawExemption]] `key:"allowPrivate" doc:"Private addresses that tools may reach. Loopback, link-local and metadata addresses need a prefix of one address."`
-	ClusterCIDRs   field[[]field[cidr]]         `key:"clusterCIDRs" doc:"Pod, service and node ranges, denied even where they are public space."`
-	UpstreamProxy  field[string]                `key:"upstreamProxy" is:"blank" doc:"Must be empty: not available in this version."`
-	AllowECH       field[bool]                  `key:"allowECH" default:"false" doc:"Relay TLS whose server name is encrypted (ECH). Browsers send something that looks like it always; what name it hides nobody can see."`
-	UpstreamCAFile field[string]                `key:"upstreamCAFile" is:"blank" doc:"PEM file of roots for upstreams, added to the system's."`
+	Resolver         field[string]                `key:"resolver" is:"blank" doc:"DNS server, an IP address with optional port (53). Empty: the system's."`
+	AllowPrivate     field[[]field[rawExemption]] `key:"allowPrivate" doc:"Private addresses that tools may reach. Loopback, link-local and metadata addresses need a prefix of one address."`
+	ClusterCIDRs     field[[]field[cidr]]         `key:"clusterCIDRs" doc:"Pod, service and node ranges, denied even where they are public space."`
+	UpstreamProxy    field[string]                `key:"upstreamProxy" is:"blank" doc:"HTTP proxy by which every upstream is reached, as http://host:port. Empty: upstreams are reached directly."`
+	ProxyCredentials field[string]                `key:"upstreamProxyCredentialsFile" is:"blank" doc:"File with user:password for upstreamProxy; re-read when it changes."`
+	UpstreamCAFile   field[string]                `key:"upstreamCAFile" is:"blank" doc:"PEM file of roots for upstreams, added to the system's."`
+	AllowECH         field[bool]                  `key:"allowECH" default:"false" doc:"Relay TLS whose server name is encrypted (ECH). Browsers send something that looks like it always; what name it hides nobody can see."`
 }
 
 type rawExemption struct {

@@ -127,9 +127,6 @@ func (c *sidecar) unavailable() {
 	if f := c.raw.KillSwitch.V.NATS.V.Servers; len(f.V) > 0 {
 		c.errorf(f.at, "found NATS servers, expected an empty list: not available in this version")
 	}
-	if f := c.raw.Egress.V.UpstreamProxy; f.V != "" {
-		c.errorf(f.at, "found an upstream proxy, expected an empty string: not available in this version")
-	}
 }
 
 func (c *sidecar) killSwitch() KillSwitch {

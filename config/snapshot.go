@@ -72,6 +72,14 @@ type Egress struct {
 	Cluster        []netip.Prefix
 	AllowECH       bool   // relay TLS whose server name is encrypted
 	UpstreamCAFile string // added to the system's roots
+	UpstreamProxy  UpstreamProxy
+}
+
+// UpstreamProxy is the HTTP proxy by which every upstream is reached. The zero value is none: upstreams are reached directly.
+type UpstreamProxy struct {
+	Host            string // canonical
+	Port            uint16
+	CredentialsFile string // with one line user:password; empty: none are sent
 }
 
 // Intercept is how TLS is terminated.

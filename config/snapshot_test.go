@@ -69,7 +69,9 @@ func TestEverythingArrives(t *testing.T) {
 		Exempt:         []egress.Exemption{{Prefix: netip.MustParsePrefix("10.20.0.5/32"), Ports: []uint16{8443}, Tools: []string{"web_search"}}},
 		Cluster:        []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00::/64")},
 		UpstreamCAFile: at("keys/ca.pem"),
+		UpstreamProxy:  UpstreamProxy{Host: "proxy.corp.example", Port: 3128, CredentialsFile: at("keys/proxy-user")},
 	})
+	equal(t, "no upstream proxy", mustLoad(t, at("good/proxy-none.yaml")).Egress.UpstreamProxy, UpstreamProxy{})
 
 	s = mustLoad(t, at("good/several-tools.yaml"))
 	equal(t, "tools", s.Listeners[1], Listener{

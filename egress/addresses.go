@@ -53,6 +53,22 @@ func (a *Addresses) JudgeHost(tool, host string, port uint16) error {
 	return a.Judge(tool, netip.AddrPortFrom(addr, port))
 }
 
+// JudgeProxy returns nil if the upstream proxy may be dialled at ap, else *AddressError. The operator named the proxy, so
+// every network is allowed; the sidecar's own listeners are not, and neither is the unspecified address, which means this
+// host.
+func (a *Addresses) JudgeProxy(ap netip.AddrPort) error {
+	addr, reason := ap.Addr().Unmap(), ""
+	switch {
+	case !addr.IsValid() || ap.Port() == 0:
+		reason = reasonInvalid
+	case addr.IsUnspecified(), a.isOwn(addr, ap.Port()):
+		reason = reasonOwn
+	default:
+		return nil
+	}
+	return &AddressError{Addr: ap, Reason: reason}
+}
+
 // judge returns the reason of a denial, or "".
 func (a *Addresses) judge(tool string, addr netip.Addr, port uint16) string {
 	switch {

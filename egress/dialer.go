@@ -46,7 +46,7 @@ func (d *Dialer) Dial(ctx context.Context, tool, host string, port uint16, at *A
 	if err != nil {
 		return nil, err
 	}
-	conn, err := race(ctx, attemptOrder(peers), d.connector(tool, at))
+	conn, err := race(ctx, attemptOrder(peers), connector(d.judgeFor(tool), at))
 	if denied, ok := errors.AsType[*AddressError](err); ok {
 		return nil, denied
 	}
@@ -74,13 +74,18 @@ func (d *Dialer) judgeAll(tool string, found []netip.Addr, port uint16, at *Atte
 	return peers, nil
 }
 
+// judgeFor returns the judge of one tool's peers.
+func (d *Dialer) judgeFor(tool string) func(netip.AddrPort) error {
+	return func(peer netip.AddrPort) error { return d.Addresses.Judge(tool, peer) }
+}
+
 // connector returns the function that connects to one peer. The judge sits in the hook between socket and connect, so
 // that nothing reaches an address which it did not see.
-func (d *Dialer) connector(tool string, at *Attempts) connectFunc {
+func connector(judge func(netip.AddrPort) error, at *Attempts) connectFunc {
 	nd := net.Dialer{
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
-			peer, _ := netip.ParseAddrPort(address) // what does not parse is the zero address, which Judge denies
-			if err := d.Addresses.Judge(tool, peer); err != nil {
+			peer, _ := netip.ParseAddrPort(address) // what does not parse is the zero address, which every judge denies
+			if err := judge(peer); err != nil {
 				at.Refused.Add(1)
 				return err
 			}

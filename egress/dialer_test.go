@@ -356,7 +356,7 @@ func TestConnectorJudgesWhereTheSocketConnects(t *testing.T) {
 	canary, port := listen(t, "127.0.0.1")
 	d := &Dialer{Addresses: &Addresses{}}
 	var at Attempts
-	conn, err := d.connector("t", &at)(t.Context(), netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port))
+	conn, err := connector(d.judgeFor("t"), &at)(t.Context(), netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port))
 	if _, ok := errors.AsType[*AddressError](err); !ok || conn != nil {
 		t.Fatalf("%v, %v", conn, err)
 	}

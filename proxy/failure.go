@@ -19,11 +19,14 @@ import (
 func (c *call) failure(err error) *Denial {
 	cause := context.Cause(c.ctx)
 	var tripped *killswitch.Tripped
+	var via *egress.ProxyError
 	var address *egress.AddressError
 	var name *net.DNSError
 	switch {
 	case errors.As(cause, &tripped) || errors.As(err, &tripped):
 		return c.killDenial(tripped)
+	case errors.As(err, &via): // before what it wraps, which is about the proxy and not about the host
+		return c.proxyFailure(via)
 	case errors.As(err, &address):
 		c.rec.ErrorClass = "address"
 		return deny(PrivateNetwork, "The host's address is out of bounds for tools.", err)
@@ -48,6 +51,21 @@ func (c *call) failure(err error) *Denial {
 	default:
 		c.rec.ErrorClass = "upstream_protocol"
 		return deny(UpstreamProtocol, "The upstream's answer is malformed or broke off.", err)
+	}
+}
+
+// proxyFailure is failure for a connection that the upstream proxy did not give.
+func (c *call) proxyFailure(err *egress.ProxyError) *Denial {
+	switch {
+	case isTimeout(err.Err):
+		c.rec.ErrorClass = "timeout"
+		return deny(UpstreamTimeout, "The upstream proxy did not connect to the host in time.", err)
+	case err.Reason == egress.ProxyAuth, err.Reason == egress.ProxyCredentials:
+		c.rec.ErrorClass = "upstream_proxy_auth"
+		return deny(UpstreamUnreachable, "The upstream proxy does not let the sidecar in.", err)
+	default:
+		c.rec.ErrorClass = "upstream_proxy"
+		return deny(UpstreamUnreachable, "The upstream proxy did not connect to the host.", err)
 	}
 }
 

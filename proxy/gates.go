@@ -46,10 +46,13 @@ func NewGates(s *config.Snapshot, own []netip.AddrPort, observe func(broker.Even
 		upstreams:  map[string]*upstream{},
 		tokenFiles: map[string]*identity.TokenFile{},
 	}
-	dialer := &egress.Dialer{
+	dialer, err := newDialer(&s.Egress, &egress.Dialer{
 		Addresses: g.addresses,
 		Resolver:  egress.NewResolver(s.Egress.Resolver),
 		Timeout:   s.Limits.DialTimeout,
+	})
+	if err != nil {
+		return nil, err
 	}
 	for name := range s.Tools {
 		g.upstreams[name] = newUpstream(name, dialer, roots, s.Limits)

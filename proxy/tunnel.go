@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/redact"
 )
@@ -173,6 +174,12 @@ func (r *relay) mayStay(g *Gates) bool {
 	c := r.call
 	if !c.stands(g) || g.mustIntercept(g.snapshot.Tools[c.tool.Name], c.target) {
 		return false
+	}
+	if g.snapshot.Egress.UpstreamProxy != c.gates.snapshot.Egress.UpstreamProxy {
+		return false // it goes another way out than it may
+	}
+	if g.snapshot.Egress.UpstreamProxy != (config.UpstreamProxy{}) {
+		return true // its peer is the proxy
 	}
 	peer, ok := r.upstream.RemoteAddr().(*net.TCPAddr)
 	return ok && g.addresses.Judge(c.tool.Name, peer.AddrPort()) == nil

@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/egress"
 )
@@ -16,14 +18,38 @@ import (
 // upstream is one tool's way out: its own connection pools, since a pooled connection is shared by the requests of
 // its pool and was judged for one tool.
 type upstream struct {
-	dialer *egress.Dialer
+	dialer dialer
 	h1     *http.Transport // for h1 clients, and for upgrades
 	h2     *http.Transport // for h2 clients; speaks h1 where the upstream does not offer h2
 }
 
+// dialer connects to targets for tools. It is an *egress.Dialer, or an *egress.ProxyDialer where the operator's upstream
+// proxy is the only way out.
+type dialer interface {
+	Dial(ctx context.Context, tool, host string, port uint16, at *egress.Attempts) (*net.TCPConn, error)
+	Check(ctx context.Context, tool, host string, port uint16) error
+}
+
+// newDialer returns the one that the configuration asks for. It contacts nobody.
+func newDialer(e *config.Egress, direct *egress.Dialer) (dialer, error) {
+	p := e.UpstreamProxy
+	if p.Host == "" {
+		return direct, nil
+	}
+	d := &egress.ProxyDialer{Dialer: direct, Host: p.Host, Port: p.Port}
+	if p.CredentialsFile != "" {
+		file, err := broker.OpenBasicFile(p.CredentialsFile)
+		if err != nil {
+			return nil, fmt.Errorf("egress.upstreamProxyCredentialsFile: %s: %w", p.CredentialsFile, err)
+		}
+		d.Authorize = file.AppendHeader
+	}
+	return d, nil
+}
+
 type attemptsKey struct{}
 
-func newUpstream(tool string, d *egress.Dialer, roots *x509.CertPool, limits config.Limits) *upstream {
+func newUpstream(tool string, d dialer, roots *x509.CertPool, limits config.Limits) *upstream {
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, portText, err := net.SplitHostPort(address)
 		if err != nil {
