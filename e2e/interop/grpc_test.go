@@ -3,7 +3,6 @@ package interop
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -82,7 +81,6 @@ func (c grpcCase) try(ctx context.Context, cc *grpc.ClientConn) (said any) {
 
 func newGRPCClient(t *testing.T, to, caFile string, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	grpclog.SetLoggerV2(fatal{grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr)})
 	opts = append(opts, grpc.WithTransportCredentials(credentials.NewClientTLSFromCert(roots(t, caFile), "")))
 	cc := must[*grpc.ClientConn](t)(grpc.NewClient(to, opts...))
 	t.Cleanup(func() { _ = cc.Close() })

@@ -3,12 +3,15 @@ package interop
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/grpclog"
 )
 
 // binDir holds the binary under test, built at most once in a run.
@@ -16,6 +19,8 @@ var binDir string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		// Before any connection is made, since grpc-go reads it without a lock.
+		grpclog.SetLoggerV2(fatal{grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr)})
 		var err error
 		if binDir, err = os.MkdirTemp("", "toolgate-interop-"); err != nil {
 			fmt.Fprintln(os.Stderr, err)

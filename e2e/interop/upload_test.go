@@ -45,9 +45,9 @@ func TestUploadNeedsNoMemory(t *testing.T) {
 				defer func() { _ = res.Body.Close() }()
 				return string(must[[]byte](t)(io.ReadAll(res.Body)))
 			}
+			before := len(s.records(t, boundHost))
 			post(1 << 20) // what the first call makes stays for all
 			grown := s.watchMemory(t)
-			before := len(s.records(t, boundHost))
 			if got, want := post(uploadSize), fmt.Sprintf("%s %d <nil>", proto, uploadSize); got != want {
 				t.Errorf("the upstream says %q, want %q", got, want)
 			}
@@ -56,7 +56,7 @@ func TestUploadNeedsNoMemory(t *testing.T) {
 			} else {
 				t.Logf("the sidecar's memory grew by %d KiB", by>>10)
 			}
-			if r := s.awaitRecords(t, boundHost, before+1)[before]; r.BytesOut != uploadSize || r.Status != http.StatusOK {
+			if r := s.awaitRecords(t, boundHost, before+2)[before+1]; r.BytesOut != uploadSize || r.Status != http.StatusOK {
 				t.Errorf("record %+v", r)
 			}
 		})
