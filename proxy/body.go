@@ -35,12 +35,13 @@ type requestBody struct {
 	asked, answered atomic.Bool
 	ended           <-chan struct{}
 
-	mu    sync.Mutex
-	n     int64
-	kept  []byte
-	keep  bool
-	whole bool // the end was reached
-	err   error
+	mu     sync.Mutex
+	n      int64
+	kept   []byte
+	keep   bool
+	whole  bool // the end was reached
+	closed bool // by the transport
+	err    error
 }
 
 func newRequestBody(r *http.Request) *requestBody {
@@ -90,13 +91,20 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		for name := range b.trailer {
 			b.trailer[name] = b.from[name]
 		}
-	} else if err != nil {
+	} else if err != nil && !b.closed {
 		b.err = err
 	}
 	return n, err
 }
 
-func (b *requestBody) Close() error { return b.in.Close() }
+// Close ends a read that is waiting. The transport does that when the upstream has broken off, so what the read then fails with
+// says nothing of the client.
+func (b *requestBody) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	return b.in.Close()
+}
 
 // failed returns the error of reading from the client, if any.
 func (b *requestBody) failed() error {

@@ -99,9 +99,6 @@ func (c *call) brokerDenial(err error) *Denial {
 		return c.killDenial(tripped)
 	}
 	c.rec.ErrorClass = "credential"
-	if errors.Is(context.Cause(c.ctx), context.Canceled) {
-		c.rec.ErrorClass = "client_gone" // there is nobody to read what follows
-	}
 	var e *broker.Error
 	if errors.As(err, &e) && !e.Temporary {
 		return deny(CredentialDenied, "The issuer gives no credential for binding "+e.Binding+": "+string(e.Reason)+".", err)

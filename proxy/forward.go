@@ -23,12 +23,13 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request, a *ask) {
 	start := time.Now()
 	d := c.decide(r.Context(), a)
 	c.rec.PolicyTime = time.Since(start)
-	var cred *broker.Credential
-	if d == nil {
-		cred, d = c.obtain()
-	}
 	if d != nil {
 		c.refuseRequest(to, d)
+		return
+	}
+	cred, d := c.obtain()
+	if d != nil {
+		c.refuseCredential(to, d)
 		return
 	}
 	c.rec.Decision = "allow"
@@ -48,6 +49,16 @@ func (c *call) obtain() (*broker.Credential, *Denial) {
 	}
 	c.credentialRef(cred.Ref())
 	return cred, nil
+}
+
+// refuseCredential answers a call whose credential was not to be had. When the client has left, that is why, and the issuer is
+// not to blame.
+func (c *call) refuseCredential(to *client, d *Denial) {
+	if d.Code == CredentialUnavailable && errors.Is(context.Cause(c.ctx), context.Canceled) {
+		c.rec.Decision, c.rec.ErrorClass = "allow", "client_gone"
+		c.abort(to)
+	}
+	c.refuseRequest(to, d)
 }
 
 // refuseRequest answers a request that is refused or failed before anything of a response was sent.

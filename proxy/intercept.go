@@ -67,7 +67,7 @@ func newInnerServer(p *Proxy, limits config.Limits) *innerServer {
 	// so the name is checked where every hello passes.
 	s.tls = &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1"},
+		NextProtos: []string{"h2", "http/1.1", "http/1.0"}, // a client that offers none of these is refused (RFC 7301, section 3.2)
 		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 			return nil, h.Conn.(*taggedConn).tunnel.checkSNI(h.ServerName)
 		},

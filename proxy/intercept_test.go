@@ -147,3 +147,36 @@ func TestServerNameMustBeTheTunnelsHost(t *testing.T) {
 		}
 	}
 }
+
+// TestProtocolsInsideATunnel: curl -0 offers http/1.0 alone.
+func TestProtocolsInsideATunnel(t *testing.T) {
+	l := newLab(t)
+	l.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+	target := l.target("bound.ok.test")
+	for offered, agreed := range map[string]string{"http/1.0": "http/1.0", "http/1.1": "http/1.1", "": "", "spdy/3": "refused"} {
+		conn := l.connectTo(target, "")
+		conf := &tls.Config{ServerName: "bound.ok.test", InsecureSkipVerify: true}
+		if offered != "" {
+			conf.NextProtos = []string{offered}
+		}
+		tc := tls.Client(conn, conf)
+		if err := tc.Handshake(); (err != nil) != (agreed == "refused") {
+			t.Errorf("%q: handshake error %v", offered, err)
+		} else if err == nil {
+			version := "HTTP/1.1"
+			if offered == "http/1.0" {
+				version = "HTTP/1.0"
+			}
+			_, _ = fmt.Fprintf(tc, "GET / %s\r\nHost: %s\r\nConnection: close\r\n\r\n", version, target)
+			answer, err := io.ReadAll(tc)
+			if err != nil || !strings.HasPrefix(string(answer), version+" 200 ") || !strings.HasSuffix(string(answer), "hello") {
+				t.Errorf("%q: %q %v", offered, answer, err)
+			}
+			if got := tc.ConnectionState().NegotiatedProtocol; got != agreed {
+				t.Errorf("%q: agreed on %q", offered, got)
+			}
+		}
+		_ = conn.Close()
+		_ = l.next()
+	}
+}

@@ -1,0 +1,28 @@
+module github.com/toolgate/toolgate/e2e/interop
+
+go 1.26.0
+
+require (
+	github.com/coder/websocket v1.8.15
+	github.com/summerwind/h2spec v2.2.1+incompatible
+	github.com/toolgate/toolgate v0.0.0-00010101000000-000000000000
+	golang.org/x/net v0.62.0
+	google.golang.org/grpc v1.85.0
+)
+
+require (
+	cloud.google.com/go/compute/metadata v0.9.0 // indirect
+	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
+	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
+	github.com/fatih/color v1.19.0 // indirect
+	github.com/go-jose/go-jose/v4 v4.1.9 // indirect
+	github.com/mattn/go-colorable v0.1.14 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	golang.org/x/oauth2 v0.38.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)
+
+replace github.com/toolgate/toolgate => ../../
