@@ -273,3 +273,27 @@ func TestMetricsAgreeWithRecords(t *testing.T) {
 		t.Log(body)
 	}
 }
+
+// TestServeAfterShutdown: a listener that comes too late is closed and not served for ever.
+func TestServeAfterShutdown(t *testing.T) {
+	for _, kind := range []string{"explicit", "transparent", "dns"} {
+		l := newLab(t, replaced(t, "{name: tool, address", "{name: tool, kind: explicit, address"), func(f *labFiles) {
+			f.config = strings.Replace(f.config, "manifests:", `  - {name: late, kind: `+kind+`, address: "127.0.0.1:0", tool: t1}`+"\nmanifests:", 1)
+		})
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.proxy.draining.Store(true)
+		served := make(chan error, 1)
+		go func() { served <- l.proxy.Serve(ln, "late") }()
+		select {
+		case err := <-served:
+			if _, dialed := net.Dial("tcp", ln.Addr().String()); err != nil || dialed == nil {
+				t.Errorf("%s: %v, and the port is open: %v", kind, err, dialed == nil)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%s is served", kind)
+		}
+	}
+}

@@ -120,18 +120,6 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 	limits := g.snapshot.Limits
 	crowd := &crowd{Listener: ln, max: int64(limits.MaxConnections)}
 	kind := g.listener(listener).Kind
-	if kind != config.Explicit {
-		p.mu.Lock()
-		p.listeners = append(p.listeners, ln)
-		p.mu.Unlock()
-	}
-	switch kind {
-	case config.DNS:
-		return (&stub{proxy: p, listener: listener}).serve(ln)
-	case config.Transparent:
-		own := ln.Addr().(*net.TCPAddr).AddrPort()
-		return (&capture{proxy: p, listener: listener, own: own, timeout: limits.HeaderTimeout, original: originalDestination}).serve(crowd)
-	}
 	s := &http.Server{
 		Handler:           newEntry(p, listener),
 		ReadHeaderTimeout: limits.HeaderTimeout,
@@ -140,13 +128,35 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 		ConnState:         crowd.note,
 	}
-	p.mu.Lock()
-	p.servers = append(p.servers, s)
-	p.mu.Unlock()
+	if !p.register(kind, s, ln) {
+		return ln.Close()
+	}
+	switch kind {
+	case config.DNS:
+		return (&stub{proxy: p, listener: listener}).serve(ln)
+	case config.Transparent:
+		own := ln.Addr().(*net.TCPAddr).AddrPort()
+		return (&capture{proxy: p, listener: listener, own: own, timeout: limits.HeaderTimeout, original: originalDestination}).serve(crowd)
+	}
 	if err := s.Serve(crowd); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
+}
+
+// register notes what a shutdown must stop. It reports false when the shutdown has come already and would miss it.
+func (p *Proxy) register(kind string, s *http.Server, ln net.Listener) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.draining.Load():
+		return false
+	case kind == config.DNS || kind == config.Transparent:
+		p.listeners = append(p.listeners, ln)
+	default:
+		p.servers = append(p.servers, s)
+	}
+	return true
 }
 
 // Shutdown stops accepting, lets running calls end until ctx does, then cuts what is left. Every call is recorded.
