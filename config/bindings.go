@@ -44,6 +44,9 @@ func (c *sidecar) bindings() []broker.Binding {
 				c.errorf(f.at, "found a binding that cannot be used, expected another: %v", err)
 			}
 		}
+		if required := c.raw.Identity.V.Required; required.ok && !required.V {
+			c.warnf(raw.Name.at, "identity.required is false, and binding %s gives no credential to a call without a caller: such calls are refused", quote(b.Name))
+		}
 		out = append(out, b)
 	}
 	return out
