@@ -29,11 +29,21 @@ func chains(t *nftables.Table) map[Chain]*nftables.Chain {
 	}
 }
 
+// hostNetwork reports whether this thread's network namespace is the one that the machine started with: of the settings of
+// net.core, the kernel shows some there only (net/core/sysctl_net_core.c). Where /proc is not mounted it reports false.
+func hostNetwork() bool {
+	_, err := os.Stat("/proc/sys/net/core/netdev_max_backlog")
+	return err == nil
+}
+
 // Apply puts the rules of a plan in force, in one transaction: either all of them, in place of those of an earlier Apply, or
-// no change. Errors: of Plan.Validate, ErrNotPermitted, ErrUnsupported, or of netlink.
+// no change. Errors: of Plan.Validate, ErrHostNetwork, ErrNotPermitted, ErrUnsupported, or of netlink.
 func Apply(p Plan) error {
 	if err := p.Validate(); err != nil {
 		return err
+	}
+	if !p.HostNetwork && hostNetwork() {
+		return ErrHostNetwork
 	}
 	c, err := nftables.New(nftables.WithSockOptions(roomy))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/nftables"
@@ -272,5 +273,16 @@ func TestUndo(t *testing.T) {
 	}
 	if err := Check(plan()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHostNetwork: a machine's own network is not fenced in by mistake.
+func TestHostNetwork(t *testing.T) {
+	newPod(t)
+	cmd, err := process(root, "host")
+	must(t, err)
+	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
+	if out, err := cmd.Output(); err != nil || string(out) != "the host's, done\n" {
+		t.Errorf("%v: %s", err, out)
 	}
 }

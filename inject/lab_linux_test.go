@@ -81,6 +81,8 @@ func play(role string, args []string) int {
 		err = playDial(args)
 	case "undo":
 		fmt.Println(outcome(Remove()))
+	case "host":
+		err = playHost()
 	case "both":
 		err = playBoth(args)
 	}

@@ -16,6 +16,9 @@ type Plan struct {
 	Ports []uint16 // TCP ports of the sidecar besides the tools' own: other listeners, the admin port. No tool reaches them
 	DNS   uint16   // UDP and TCP port of a name server of ours, to which tools' queries go; 0: queries are rejected
 	IPv6  bool     // false rejects IPv6 altogether
+	// HostNetwork lets Apply change the network namespace that the machine started with. That is for a virtual machine that is
+	// one pod; anywhere else it would cut off everything on the machine, the kubelet included.
+	HostNetwork bool
 }
 
 // Tool is the fence of one user id.

@@ -164,6 +164,8 @@ func outcome(err error) string {
 		return "done"
 	case errors.Is(err, ErrNotPermitted):
 		return "not permitted"
+	case errors.Is(err, ErrHostNetwork):
+		return "the host's"
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
 	case errors.As(err, &errno):
@@ -175,6 +177,24 @@ func outcome(err error) string {
 		}
 	}
 	return err.Error()
+}
+
+// playHost makes the pod's namespace look like a machine's own, for itself, and tries to fence it in.
+func playHost() error {
+	const settings = "/proc/sys/net/core"
+	err := errors.Join(
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("tmpfs", settings, "tmpfs", 0, ""),
+		os.WriteFile(settings+"/netdev_max_backlog", nil, 0o600),
+	)
+	if err != nil {
+		return err
+	}
+	p := plan()
+	fmt.Print(outcome(Apply(p)), ", ")
+	p.HostNetwork = true
+	fmt.Println(outcome(Apply(p)))
+	return nil
 }
 
 // playBoth connects from one address to another, for another process to do the same the other way round.

@@ -19,6 +19,7 @@ type netinitFlags struct {
 	proxyUID int
 	toolUIDs []string
 	ipv4Only bool
+	host     bool
 	check    bool
 	remove   bool
 }
@@ -30,7 +31,7 @@ func newNetinit() *cobra.Command {
 		Long: "Put nftables rules into the network namespace that it runs in, so that each tool's user id reaches nothing but its\n" +
 			"own listener, and only the proxy's leaves the pod. It runs once, before the tools start, in an init container with\n" +
 			"the capability NET_ADMIN. The rules replace those of an earlier run, all at once.\n\n" +
-			"Never run it on a machine or in a pod with the host's network: everything else there would be cut off.",
+			"On a machine, or in a pod with the host's network, it would cut off everything else there, and refuses to run.",
 		Example: "  sidecar netinit --config sidecar.yaml --proxy-uid 1337 --tool-uid 2001=search --tool-uid 2002=mail",
 		Args:    flagsOnly,
 	}
@@ -40,6 +41,7 @@ func newNetinit() *cobra.Command {
 	cmd.Flags().IntVar(&f.proxyUID, "proxy-uid", 0, "the user `id` that the proxy runs as")
 	cmd.Flags().StringArrayVar(&f.toolUIDs, "tool-uid", nil, "a tool's user id and the `uid=listener` that is its own; once for each tool")
 	cmd.Flags().BoolVar(&f.ipv4Only, "ipv4-only", false, "let nothing pass over IPv6")
+	cmd.Flags().BoolVar(&f.host, "host-network", false, "run in the machine's own network all the same: for a virtual machine that is one pod")
 	cmd.Flags().BoolVar(&f.check, "check", false, "change nothing; exit 1 and say what is missing if the rules are not in force")
 	cmd.Flags().BoolVar(&f.remove, "remove", false, "take the rules out")
 	cmd.MarkFlagsMutuallyExclusive("check", "remove")
@@ -135,7 +137,7 @@ func (f *netinitFlags) plan(s *config.Snapshot) (inject.Plan, error) {
 	if f.proxyUID < 0 || f.proxyUID > maxUID {
 		return inject.Plan{}, fmt.Errorf("--proxy-uid: found %d, expected a user id", f.proxyUID)
 	}
-	p := inject.Plan{Proxy: uint32(f.proxyUID), IPv6: !f.ipv4Only}
+	p := inject.Plan{Proxy: uint32(f.proxyUID), IPv6: !f.ipv4Only, HostNetwork: f.host}
 	for _, arg := range f.toolUIDs {
 		t, err := toolFence(s, arg)
 		if err != nil {
