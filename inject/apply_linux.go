@@ -2,6 +2,7 @@ package inject
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/google/nftables"
@@ -96,8 +97,9 @@ func classified(err error) error {
 		return nil
 	case errors.Is(err, os.ErrPermission):
 		return ErrNotPermitted
-	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EOPNOTSUPP):
-		return errors.Join(ErrUnsupported, err)
+	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EOPNOTSUPP),
+		errors.Is(err, unix.ENOENT): // an expression, as no transaction of ours names what it did not add
+		return fmt.Errorf("%w (%w)", ErrUnsupported, err)
 	}
 	return err
 }

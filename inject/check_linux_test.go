@@ -117,6 +117,7 @@ func TestCheckOfAnotherPlan(t *testing.T) {
 		"explicit":           func(p *Plan) { p.Tools[0].Transparent = false },
 		"one tool fewer":     func(p *Plan) { p.Tools = p.Tools[1:] },
 		"another admin port": func(p *Plan) { p.Ports = []uint16{15021} },
+		"a path":             func(p *Plan) { p.Paths = []Path{{toolA, toolB, 8000}} },
 		"a name server":      func(p *Plan) { p.DNS = dnsPort },
 		"without IPv6":       func(p *Plan) { p.IPv6 = false },
 	} {
@@ -157,6 +158,7 @@ func TestLargestPlan(t *testing.T) {
 		p.Tools = append(p.Tools, Tool{
 			UID: 3000 + uint32(i), Transparent: true, Listener: netip.AddrPortFrom(loopback4, 20000+uint16(i)),
 		})
+		p.Paths = append(p.Paths, Path{From: 4000 + uint32(i), To: 5000 + uint32(i), Port: 8000})
 	}
 	apply(t, p)
 }

@@ -167,6 +167,28 @@ func TestOwnLoopback(t *testing.T) {
 	})
 }
 
+// TestPath: an agent beside a tool reaches that tool's port and nothing else; the tool does not reach the agent.
+func TestPath(t *testing.T) {
+	const agent = 2010
+	newPod(t)
+	p := plan()
+	p.Paths = []Path{{From: agent, To: toolA, Port: 9201}, {From: agent, To: toolA, Port: 9202}}
+	apply(t, p)
+	start(t, toolA, "serve", "127.0.0.1:9201", "[::1]:9201", "127.0.0.1:9203")
+	start(t, toolB, "serve", "127.0.0.1:9202")
+	start(t, agent, "serve", "127.0.0.1:9204")
+	try(t, []attempt{
+		{agent, "tcp", "127.0.0.1:9201", "9201 127.0.0.1:9201"},
+		{agent, "tcp", "[::1]:9201", "9201 [::1]:9201"},
+		{agent, "tcp", "127.0.0.1:9202", "timeout"}, // where another tool listens
+		{agent, "tcp", "127.0.0.1:9203", "refused"},
+		{agent, "tcp", "127.0.0.1:15001", "refused"},
+		{agent, "tcp", https4, "refused"},
+		{toolB, "tcp", "127.0.0.1:9201", "timeout"},
+		{toolA, "tcp", "127.0.0.1:9204", "timeout"},
+	})
+}
+
 // TestSimultaneousOpen: two ends that dial each other at once, with neither listening, meet only if they are of one user.
 func TestSimultaneousOpen(t *testing.T) {
 	newPod(t)

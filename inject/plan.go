@@ -1,18 +1,21 @@
 package inject
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 )
 
-// MaxTools is how many user ids one fence can tell apart. A pod has far fewer containers; rules are looked through one by one.
+// MaxTools is how many tools a plan may have, and how many paths. A pod has far fewer containers; rules are looked through one by one.
 const MaxTools = 32
 
 // Plan is who may send what from a pod. Its zero value is refused, and what it does not name is rejected.
 type Plan struct {
 	Proxy uint32   // user id of the proxy, which alone may leave the pod
 	Tools []Tool   // at least one
+	Paths []Path   // over loopback, besides the tools' own
 	Ports []uint16 // TCP ports of the sidecar besides the tools' own: other listeners, the admin port. No tool reaches them
 	DNS   uint16   // UDP and TCP port of a name server of ours, to which tools' queries go; 0: queries are rejected
 	IPv6  bool     // false rejects IPv6 altogether
@@ -30,6 +33,12 @@ type Tool struct {
 	Transparent bool
 }
 
+// Path lets one user id connect, over loopback, to a TCP port on which another listens.
+type Path struct {
+	From, To uint32
+	Port     uint16
+}
+
 // The addresses that redirected connections arrive at: the kernel picks them, whatever the listener is bound to.
 var (
 	loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -44,8 +53,8 @@ func (p Plan) Validate() error {
 	if len(p.Tools) == 0 {
 		return fmt.Errorf("found no tool, expected at least one")
 	}
-	if len(p.Tools) > MaxTools {
-		return fmt.Errorf("found %d tools, expected at most %d", len(p.Tools), MaxTools)
+	if len(p.Tools) > MaxTools || len(p.Paths) > MaxTools {
+		return fmt.Errorf("found %d tools and %d paths, expected at most %d of each", len(p.Tools), len(p.Paths), MaxTools)
 	}
 	seen := map[uint32]bool{}
 	for _, t := range p.Tools {
@@ -59,6 +68,11 @@ func (p Plan) Validate() error {
 		}
 		seen[t.UID] = true
 		if err := t.reachable(); err != nil {
+			return err
+		}
+	}
+	for _, path := range p.Paths {
+		if err := p.validPath(path); err != nil {
 			return err
 		}
 	}
@@ -76,6 +90,35 @@ func validUID(uid uint32) error {
 		return fmt.Errorf("found uid %d, expected 1 to %d: root is never let out", uid, uint32(math.MaxUint32-1))
 	}
 	return nil
+}
+
+// validPath refuses a way around the tools' listeners to a port of the sidecar.
+func (p Plan) validPath(path Path) error {
+	if err := errors.Join(validUID(path.From), validUID(path.To)); err != nil {
+		return fmt.Errorf("a path over loopback: %w", err)
+	}
+	if path.To == p.Proxy || path.Port == 0 || slices.Contains(p.ports(), path.Port) {
+		return fmt.Errorf("found a path over loopback to port %d of uid %d, expected one that is not the sidecar's", path.Port, path.To)
+	}
+	return nil
+}
+
+// ports are all TCP ports of the sidecar, each once.
+func (p Plan) ports() []uint16 {
+	all := make([]uint16, 0, len(p.Tools)+len(p.Ports)+1)
+	add := func(port uint16) {
+		if port != 0 && !slices.Contains(all, port) {
+			all = append(all, port)
+		}
+	}
+	for _, t := range p.Tools {
+		add(t.Listener.Port())
+	}
+	for _, port := range p.Ports {
+		add(port)
+	}
+	add(p.DNS)
+	return all
 }
 
 func (t Tool) reachable() error {

@@ -3,6 +3,7 @@ package inject
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // The addresses that never leave the machine.
@@ -24,6 +25,7 @@ func Rules(p Plan) []Rule {
 		all = append(all, p.entrance(t)...)
 	}
 	all = append(all, p.closedPorts()...)
+	all = append(all, p.paths()...)
 	all = append(all, p.ownLoopback()...)
 	return append(all,
 		Rule{Chain: Fence, Name: "every other connection", Proto: tcp, Do: Reject},
@@ -68,8 +70,8 @@ func redirects(p Plan, t Tool) []Rule {
 	return all
 }
 
-// answers hold a connection over loopback to the user at whose end it should arrive: entrance and ownLoopback mark it with
-// that user's id, and the packet that answers carries the id of the socket that listens. Otherwise a tool could listen in the
+// answers hold a connection over loopback to the user at whose end it should arrive: entrance, paths and ownLoopback mark it
+// with that user's id, and the packet that answers carries the id of the socket that listens. Otherwise a tool could listen in the
 // proxy's place while the proxy is down, or on the address that it leaves free, and be given what another tool sends.
 //
 // These rules come before the one for established connections, as for the kernel a connection is established with that answer.
@@ -90,8 +92,18 @@ func (p Plan) answers() []Rule {
 	if p.DNS != 0 {
 		add(p.Proxy, udp)
 	}
+	var known []uint32
+	listens := func(uid uint32) {
+		if !slices.Contains(known, uid) {
+			known = append(known, uid)
+			add(uid, tcp)
+		}
+	}
 	for _, t := range p.Tools {
-		add(t.UID, tcp)
+		listens(t.UID)
+	}
+	for _, path := range p.Paths {
+		listens(path.To)
 	}
 	return all
 }
@@ -163,20 +175,22 @@ func (p Plan) entrance(t Tool) []Rule {
 // closedPorts keep tools away from every port of the sidecar that entrance did not let them to. ownLoopback's mark would do
 // so as well, but the tool would wait for an answer instead of being told.
 func (p Plan) closedPorts() []Rule {
-	ports := make([]uint16, 0, len(p.Tools)+len(p.Ports))
-	for _, t := range p.Tools {
-		ports = append(ports, t.Listener.Port())
-	}
-	ports = append(ports, p.Ports...)
-	if p.DNS != 0 {
-		ports = append(ports, p.DNS)
-	}
 	var all []Rule
-	seen := map[uint16]bool{}
-	for _, port := range ports {
-		if !seen[port] {
-			seen[port] = true
-			all = append(all, Rule{Chain: Fence, Name: fmt.Sprintf("port %d of the sidecar", port), Proto: tcp, Port: port, Do: Reject})
+	for _, port := range p.ports() {
+		all = append(all, Rule{Chain: Fence, Name: fmt.Sprintf("port %d of the sidecar", port), Proto: tcp, Port: port, Do: Reject})
+	}
+	return all
+}
+
+// paths are the connections over loopback from one user to another that the plan allows.
+func (p Plan) paths() []Rule {
+	var all []Rule
+	for _, path := range p.Paths {
+		for _, local := range p.local() {
+			all = append(all, Rule{
+				Chain: Fence, Name: fmt.Sprintf("uid %d to port %d of uid %d over %s", path.From, path.Port, path.To, family(local.Addr())),
+				UID: path.From, Dst: local, Proto: tcp, Port: path.Port, SetMark: path.To, Do: Accept,
+			})
 		}
 	}
 	return all

@@ -14,6 +14,7 @@ func TestRules(t *testing.T) {
 			{UID: 2001, Listener: netip.MustParseAddrPort("127.0.0.1:15001"), Transparent: true},
 			{UID: 2002, Listener: netip.MustParseAddrPort("127.0.0.1:3128")},
 		},
+		Paths: []Path{{From: 2003, To: 2004, Port: 8000}},
 		Ports: []uint16{15020, 3128},
 		DNS:   15053,
 	}
@@ -31,6 +32,8 @@ fence: meta skuid 2001 tcp flags & syn != 0 ct direction reply ct mark 2001 acce
 fence: tcp flags & syn != 0 ct direction reply ct mark 2001 drop
 fence: meta skuid 2002 tcp flags & syn != 0 ct direction reply ct mark 2002 accept
 fence: tcp flags & syn != 0 ct direction reply ct mark 2002 drop
+fence: meta skuid 2004 tcp flags & syn != 0 ct direction reply ct mark 2004 accept
+fence: tcp flags & syn != 0 ct direction reply ct mark 2004 drop
 fence: ct state established accept
 fence: meta nfproto ipv4 meta l4proto icmp ct state related accept
 fence: meta nfproto ipv6 meta l4proto icmpv6 ct state related accept
@@ -46,6 +49,7 @@ fence: tcp dport 15001 reject with tcp reset
 fence: tcp dport 3128 reject with tcp reset
 fence: tcp dport 15020 reject with tcp reset
 fence: tcp dport 15053 reject with tcp reset
+fence: meta skuid 2003 ip daddr 127.0.0.0/8 tcp dport 8000 ct mark set 2004 accept
 fence: meta skuid 2001 ip daddr 127.0.0.0/8 meta l4proto tcp ct mark set 2001 accept
 fence: meta skuid 2002 ip daddr 127.0.0.0/8 meta l4proto tcp ct mark set 2002 accept
 fence: meta l4proto tcp reject with tcp reset
@@ -65,6 +69,7 @@ fence: reject with icmpx admin-prohibited
 func TestRulesHaveNames(t *testing.T) {
 	p := Plan{Proxy: 1337, IPv6: true, DNS: 15053, Ports: []uint16{15001, 15001, 15020, 15053}}
 	for i := range MaxTools {
+		p.Paths = append(p.Paths, Path{From: 1<<32 - 100 + uint32(i), To: 1<<32 - 2 - uint32(i), Port: 65535})
 		p.Tools = append(p.Tools, Tool{UID: 1<<32 - 100 + uint32(i), Listener: netip.MustParseAddrPort("[::]:15001"), Transparent: i%2 == 0})
 	}
 	if err := p.Validate(); err != nil {
@@ -109,6 +114,13 @@ func TestValidate(t *testing.T) {
 		{"on a loopback address", func(p *Plan) {
 			p.Tools[0] = Tool{UID: 2001, Listener: netip.MustParseAddrPort("[::ffff:127.0.0.1]:1")}
 		}},
+		{"a path over loopback: found uid 0", func(p *Plan) { p.Paths = []Path{{0, 2001, 8000}} }},
+		{"a path over loopback: found uid 0", func(p *Plan) { p.Paths = []Path{{2002, 0, 8000}} }},
+		{"expected one that is not the sidecar's", func(p *Plan) { p.Paths = []Path{{2002, 1337, 8000}} }},
+		{"expected one that is not the sidecar's", func(p *Plan) { p.Paths = []Path{{2002, 2001, 15001}} }},
+		{"expected one that is not the sidecar's", func(p *Plan) { p.Paths, p.Ports = []Path{{2002, 2001, 15020}}, []uint16{15020} }},
+		{"expected one that is not the sidecar's", func(p *Plan) { p.Paths = []Path{{2002, 2001, 0}} }},
+		{"expected at most 32", func(p *Plan) { p.Paths = make([]Path, 33) }},
 		{"found port 0", func(p *Plan) { p.Ports = []uint16{0} }},
 	} {
 		p := good()

@@ -18,6 +18,7 @@ import (
 type netinitFlags struct {
 	proxyUID int
 	toolUIDs []string
+	loopback []string
 	ipv4Only bool
 	host     bool
 	check    bool
@@ -40,6 +41,7 @@ func newNetinit() *cobra.Command {
 	var f netinitFlags
 	cmd.Flags().IntVar(&f.proxyUID, "proxy-uid", 0, "the user `id` that the proxy runs as")
 	cmd.Flags().StringArrayVar(&f.toolUIDs, "tool-uid", nil, "a tool's user id and the `uid=listener` that is its own; once for each tool")
+	cmd.Flags().StringArrayVar(&f.loopback, "loopback", nil, "let a user id connect to a port of another over loopback: `from=to:port`, such as 2000=2001:8000")
 	cmd.Flags().BoolVar(&f.ipv4Only, "ipv4-only", false, "let nothing pass over IPv6")
 	cmd.Flags().BoolVar(&f.host, "host-network", false, "run in the machine's own network all the same: for a virtual machine that is one pod")
 	cmd.Flags().BoolVar(&f.check, "check", false, "change nothing; exit 1 and say what is missing if the rules are not in force")
@@ -145,6 +147,13 @@ func (f *netinitFlags) plan(s *config.Snapshot) (inject.Plan, error) {
 		}
 		p.Tools = append(p.Tools, t)
 	}
+	for _, arg := range f.loopback {
+		path, err := loopbackPath(arg)
+		if err != nil {
+			return p, fmt.Errorf("--loopback: %w", err)
+		}
+		p.Paths = append(p.Paths, path)
+	}
 	var err error
 	if p.Ports, err = sidecarPorts(s); err != nil {
 		return p, err
@@ -173,6 +182,19 @@ func toolFence(s *config.Snapshot, arg string) (inject.Tool, error) {
 		return inject.Tool{}, err
 	}
 	return inject.Tool{UID: uint32(uid), Listener: address, Transparent: s.Listeners[i].Kind == "transparent"}, nil
+}
+
+// loopbackPath reads FROM=TO:PORT.
+func loopbackPath(arg string) (inject.Path, error) {
+	from, rest, ok := strings.Cut(arg, "=")
+	to, port, ok2 := strings.Cut(rest, ":")
+	f, err1 := strconv.ParseUint(from, 10, 32)
+	t, err2 := strconv.ParseUint(to, 10, 32)
+	n, err3 := strconv.ParseUint(port, 10, 16)
+	if !ok || !ok2 || errors.Join(err1, err2, err3) != nil {
+		return inject.Path{}, fmt.Errorf("found %q, expected two user ids and a port such as 2000=2001:8000", arg)
+	}
+	return inject.Path{From: uint32(f), To: uint32(t), Port: uint16(n)}, nil
 }
 
 // sidecarPorts are the ports that the sidecar listens on, whoever's they are.

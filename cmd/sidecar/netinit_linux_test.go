@@ -75,6 +75,7 @@ func TestNetinit(t *testing.T) {
 	expect(0, "rules in force", "", plan...)
 	expect(0, "rules in force", "", append(plan, "--check")...)
 	expect(1, "", "missing: fence: uid 2002", append(plan, "--check", "--tool-uid", "2002=search")...)
+	expect(1, "", "missing: fence: uid 2000 to port 8000 of uid 2001", append(plan, "--check", "--loopback", "2000=2001:8000")...)
 	expect(1, "", "IPv6", append(plan, "--check", "--ipv4-only")...)
 
 	code, stdout, stderr := netinit(dir, append(plan, "--check", "-o", "json")...)
