@@ -24,11 +24,12 @@ var may = map[string][]string{
 	"killswitch":  {},
 	"identity":    {},
 	"devissuer":   {},
+	"inject":      {},
 	"broker":      {"redact"},
 	"audit":       {"redact"},
 	"config":      {"broker", "egress", "identity", "killswitch", "redact"},
 	"proxy":       {"audit", "broker", "config", "egress", "identity", "killswitch", "redact"},
-	"cmd/sidecar": {"audit", "broker", "config", "devissuer", "egress", "identity", "killswitch", "proxy", "redact"},
+	"cmd/sidecar": {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "proxy", "redact"},
 	"e2e":         {"devissuer"},
 }
 
@@ -51,6 +52,8 @@ var barred = map[string][]string{
 	"github.com/spf13/cobra":              {"cmd/sidecar"},
 	"github.com/fsnotify/fsnotify":        {"config"},
 	"github.com/coreos/go-oidc":           {"identity"},
+	"github.com/google/nftables":          {"inject"},
+	"github.com/mdlayher/netlink":         {"inject"},
 	"golang.org/x/oauth2":                 {"broker"},
 }
 

@@ -76,7 +76,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(newRun(), newCheck(), newExplain(), newQuickstart(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newExplain(), newNetinit(), newQuickstart(), newVersion())
 	return root
 }
 
