@@ -24,6 +24,7 @@ type tunnel struct {
 	connect            *call // the CONNECT, recorded only when no request came of it
 	stop               func() bool
 	requests           atomic.Int32
+	misnamed           bool // the hello named another host; written and read on the connection's goroutine
 	ended              sync.Once
 }
 
@@ -129,6 +130,7 @@ func (t *tunnel) checkSNI(name string) error {
 		return nil
 	}
 	if host, err := egress.ParseHost(name); err != nil || host != t.target.Host {
+		t.misnamed = true
 		return errSNI
 	}
 	return nil
@@ -210,6 +212,9 @@ func (t *tunnel) close(conn net.Conn) {
 			c.cutBy(context.Cause(c.ctx))
 		} else if tc, ok := conn.(*tls.Conn); ok && !tc.ConnectionState().HandshakeComplete {
 			c.rec.ErrorClass = "client_tls"
+			if t.misnamed {
+				c.rec.Code = string(TargetMismatch)
+			}
 		} else {
 			c.rec.ErrorClass = "no_request"
 		}
