@@ -30,6 +30,8 @@ func areas() []area {
 		{"dns", dnsCases()},
 		{"tls", tlsCases()},
 		{"http-parse", httpCases()},
+		{"lifecycle", lifecycleCases()},
+		{"load", loadCases()},
 	}
 }
 

@@ -94,7 +94,7 @@ func bareLF(t *testing.T, _ *world, m mode, c *captured) {
 }
 
 func chunkExtensions(t *testing.T, w *world, m mode, c *captured) {
-	before := w.metric(t, "process_resident_memory_bytes")
+	before := w.metric(t, "process_resident_memory_bytes", "")
 	a := m.dial()
 	a.send(t, m.expand("POST {U}/ HTTP/1.1\r\nHost: api.ok.test\r\n{A}Transfer-Encoding: chunked\r\n\r\n"))
 	chunk := "1;" + strings.Repeat("e", 4096) + "\r\nx\r\n"
@@ -118,7 +118,7 @@ func chunkExtensions(t *testing.T, w *world, m mode, c *captured) {
 	if n := strings.Count(c.String(), "\r\nx\r\n"); n > 64 {
 		t.Errorf("%d chunks were passed on", n)
 	}
-	if grown := w.metric(t, "process_resident_memory_bytes") - before; grown > 32<<20 {
+	if grown := w.metric(t, "process_resident_memory_bytes", "") - before; grown > 32<<20 {
 		t.Errorf("memory grew by %d bytes", grown)
 	}
 }

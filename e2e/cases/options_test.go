@@ -17,6 +17,10 @@ func manifestLines(lines string) func(*settings) {
 	return func(s *settings) { s.manifest += lines }
 }
 
+func limits(text string) func(*settings) {
+	return func(s *settings) { s.limits = text }
+}
+
 func intercepting(targets string) func(*settings) {
 	return func(s *settings) { s.intercept = "{caOutFile: ca.pem, targets: [" + targets + "]}" }
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -139,20 +140,20 @@ func outage(t *testing.T, w *world) {
 }
 
 func manyAddresses(t *testing.T, w *world) {
-	var many reply
+	var all reply
 	for i := range 500 {
 		addr := fmt.Sprintf("93.184.%d.%d", 220+i/250, 1+i%250)
-		many.addrs = append(many.addrs, at(addr).addrs...)
+		all.addrs = append(all.addrs, at(addr).addrs...)
 		w.mean(addr)
 	}
-	w.dns.set("many.wild.test", many)
+	w.dns.set("many.wild.test", all)
 	w.connect(t, "many.wild.test:443").is(t, "all public", http.StatusOK)
 	if n := len(w.wire.dials()); n < 1 || n > 8 {
 		t.Errorf("%d dials", n)
 	}
 	w.wire.forget()
-	many.addrs[250] = at("10.0.0.5").addrs[0]
-	w.dns.set("many.wild.test", many)
+	all.addrs = append(slices.Clone(all.addrs[:250]), append(at("10.0.0.5").addrs, all.addrs[250:]...)...)
+	w.dns.set("many.wild.test", all)
 	w.connect(t, "many.wild.test:443").is(t, "one private", http.StatusForbidden)
 	w.silent(t)
 }

@@ -31,8 +31,8 @@ type settings struct {
 	limits      string
 	revocations string
 	admin       string
-	top         string // more top-level lines
 	resolver    string
+	log         string
 	stdout      io.Writer // nil: collected
 }
 
@@ -66,7 +66,7 @@ func (l *lab) files(t *testing.T, options ...func(*settings)) *world {
 		domains:     []string{"api.ok.test:443", "api.ok.test:80", "*.wild.test:443"},
 		intercept:   "{caOutFile: ca.pem}",
 		limits:      "{headerTimeout: 2s, dialTimeout: 5s, idleTimeout: 20s, drain: 1s}",
-		revocations: "[]", admin: "127.0.0.1:0", resolver: "127.0.0.1:53",
+		revocations: "[]", admin: "127.0.0.1:0", resolver: "127.0.0.1:53", log: "info",
 	}
 	for _, o := range options {
 		o(&s)
@@ -78,6 +78,9 @@ func (l *lab) files(t *testing.T, options ...func(*settings)) *world {
 	w.write(t, "secret-a", secretA)
 	w.write(t, "secret-b", secretB)
 	w.write(t, "upstream-ca.pem", l.pki.pem)
+	if err := os.Mkdir(filepath.Join(w.dir, "state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	w.writeAll(t)
 	return w
 }
@@ -136,10 +139,11 @@ egress:
   resolver: %q
   upstreamCAFile: upstream-ca.pem
 %sintercept: %s
-killSwitch: {file: revocations.yaml}
+killSwitch: {file: revocations.yaml, stateDir: state}
 audit: {output: stdout}
+log: {level: %s}
 limits: %s
-%s`, s.admin, w.issuer.URL(), s.resolver, s.egress, s.intercept, s.limits, s.top))
+`, s.admin, w.issuer.URL(), s.resolver, s.egress, s.intercept, s.log, s.limits))
 }
 
 // start runs the sidecar and waits until it is ready.
@@ -170,7 +174,9 @@ func (w *world) start(t *testing.T) {
 }
 
 func (w *world) command(name string) *exec.Cmd {
-	return exec.Command(os.Getenv(insideEnv), name, "--config", filepath.Join(w.dir, "sidecar.yaml"))
+	cmd := exec.Command(os.Getenv(insideEnv), name, "--config", filepath.Join(w.dir, "sidecar.yaml"))
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // the race detector would hold up each exit by a second
+	return cmd
 }
 
 // listening reads the listeners' addresses from the log.
@@ -310,21 +316,32 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// metric reads a number without labels from the sidecar's metrics.
-func (w *world) metric(t *testing.T, name string) int {
+// metric sums the series of one name whose labels contain a text. It is 0 where there is none.
+func (w *world) metric(t *testing.T, name, label string) int {
 	t.Helper()
 	_, body := w.adminGet("/metrics")
-	for line := range strings.Lines(body) {
-		if text, ok := strings.CutPrefix(line, name+" "); ok {
-			var f float64
-			if _, err := fmt.Sscan(text, &f); err != nil {
-				t.Fatal(err)
-			}
-			return int(f)
-		}
+	if body == "" {
+		t.Fatal("no metrics")
 	}
-	t.Fatalf("no metric %s", name)
-	return 0
+	sum := 0.0
+	for line := range strings.Lines(body) {
+		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		labels, found := strings.CutPrefix(series, name)
+		if !found || labels != "" && labels[0] != '{' || !strings.Contains(labels, label) {
+			continue
+		}
+		var f float64
+		if _, err := fmt.Sscan(value, &f); err != nil {
+			t.Fatal(err)
+		}
+		sum += f
+	}
+	return int(sum)
 }
 
-func (w *world) goroutines(t *testing.T) int { t.Helper(); return w.metric(t, "go_goroutines") }
+func (w *world) goroutines(t *testing.T) int { t.Helper(); return w.metric(t, "go_goroutines", "") }
+
+func (w *world) descriptors(t *testing.T) int {
+	t.Helper()
+	return w.metric(t, "process_open_fds", "")
+}
