@@ -26,6 +26,7 @@ type tunnel struct {
 	stop               func() bool
 	requests           atomic.Int32
 	cause              atomic.Pointer[error] // why it was cut from here
+	misnamed           bool                  // the hello named another host; written and read on the connection's goroutine
 	ended              sync.Once
 }
 
@@ -131,6 +132,7 @@ func (t *tunnel) checkSNI(name string) error {
 		return nil
 	}
 	if host, err := egress.ParseHost(name); err != nil || host != t.target.Host {
+		t.misnamed = true
 		return errSNI
 	}
 	return nil
@@ -147,8 +149,8 @@ func (c *call) interceptConn(conn net.Conn, early []byte, a *ask) {
 	if c.rec.Decision == "allow" && c.tool != nil {
 		t.stands = c.stands
 	}
-	if !c.proxy.admit(&t.open, c) {
-		c.refuseConn(conn, deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil))
+	if d := c.proxy.admit(&t.open, c); d != nil {
+		c.refuseConn(conn, d)
 		return
 	}
 	c.rec.Intercepted, c.rec.Status = true, http.StatusOK
@@ -217,6 +219,9 @@ func (t *tunnel) close(conn net.Conn) {
 			c.cutBy(*cause)
 		} else if tc, ok := conn.(*tls.Conn); ok && !tc.ConnectionState().HandshakeComplete {
 			c.rec.ErrorClass = "client_tls"
+			if t.misnamed {
+				c.refuse(deny(TargetMismatch, "", errSNI))
+			}
 		} else {
 			c.rec.ErrorClass = "no_request"
 		}

@@ -138,11 +138,11 @@ func TestServerNameMustBeTheTunnelsHost(t *testing.T) {
 		}
 		_ = conn.Close()
 		rec := l.next()
-		want := "client_tls"
+		want, code := "client_tls", string(TargetMismatch)
 		if ok {
-			want = "no_request"
+			want, code = "no_request", ""
 		}
-		if rec.str("error_class") != want || rec.str("kind") != "tunnel" {
+		if rec.str("error_class") != want || rec.str("code") != code || rec.str("kind") != "tunnel" {
 			t.Errorf("SNI %q: record %v", name, rec)
 		}
 	}

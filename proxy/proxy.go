@@ -72,16 +72,17 @@ func (p *Proxy) Reload(g *Gates) {
 // UseCA signs leaves with another CA from now on. Connections that are intercepted already go on.
 func (p *Proxy) UseCA(ca *CA) { p.leaves.use(ca) }
 
-// admit registers an open tunnel of c, or reports false at a limit. A tunnel that was decided by gates which a reload has
-// just replaced may have come too late for their review, and is reviewed here.
-func (p *Proxy) admit(o *open, c *call) bool {
+// admit registers an open tunnel of c, or says why not. A tunnel that was decided by gates which a reload has just replaced may
+// have come too late for their review, and is reviewed here.
+func (p *Proxy) admit(o *open, c *call) *Denial {
 	if !p.tunnels.add(o) {
-		return false
+		return deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil)
 	}
 	if g := p.gates.Load(); g != c.gates && o.stands != nil && !o.stands(g) {
-		o.cut(errPolicyChanged)
+		p.tunnels.remove(o)
+		return deny(DomainNotAllowed, "The policy has just changed.", errPolicyChanged)
 	}
-	return true
+	return nil
 }
 
 // dropCredentials forgets what was issued for the calls that a revocation covers.

@@ -96,6 +96,7 @@ type relay struct {
 	up, down         direction   // to the upstream, to the client
 	stop             func() bool // stops the guard
 	running          atomic.Int32
+	greeted          atomic.Bool           // the client has its 200; a cut before would leave it without any answer
 	cause            atomic.Pointer[error] // why it was cut; the first one counts
 }
 
@@ -110,13 +111,17 @@ func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte, greetin
 	}
 	r := &relay{call: c, client: client, upstream: upstream}
 	r.tool, r.cut, r.rest, r.stands = c.tool.Name, r.end, r.pause, r.mayStay
-	if !c.proxy.admit(&r.open, c) {
+	if d := c.proxy.admit(&r.open, c); d != nil {
 		_ = upstream.Close()
-		c.refuseConn(conn, deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil))
+		c.refuseConn(conn, d)
 		return
 	}
 	c.rec.Status = http.StatusOK
-	if _, err := client.Write([]byte(greeting)); err != nil {
+	_, err := client.Write([]byte(greeting))
+	r.greeted.Store(true)
+	if cause := r.cause.Load(); cause != nil { // cut meanwhile, which was left to us
+		r.end(*cause)
+	} else if err != nil {
 		r.end(err)
 	}
 	c.token = redact.Secret{} // not needed any more; a tunnel may idle for days
@@ -157,7 +162,11 @@ func (r *relay) end(cause error) {
 	if cause == nil {
 		cause = net.ErrClosed
 	}
-	if r.cause.CompareAndSwap(nil, &cause) && misnamed(cause) {
+	first := r.cause.CompareAndSwap(nil, &cause)
+	if !r.greeted.Load() {
+		return
+	}
+	if first && misnamed(cause) {
 		_, _ = r.client.Write(alertUnrecognizedName) // the reason arrives only if no reset follows
 	} else {
 		_ = r.client.SetLinger(0)

@@ -39,8 +39,8 @@ func (c *call) upgraded(to *client, res *http.Response, asked bool, cred *broker
 		c.proxy.tunnels.remove(&c.within.open)
 		defer c.within.close(conn)
 	}
-	if !c.proxy.admit(&s.open, c) {
-		c.refuseConn(conn, deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil))
+	if d := c.proxy.admit(&s.open, c); d != nil {
+		c.refuseConn(conn, d)
 		return
 	}
 	defer c.proxy.tunnels.remove(&s.open)

@@ -1,0 +1,96 @@
+//go:build linux
+
+package cases
+
+import (
+	"bufio"
+	"os"
+	"strings"
+	"testing"
+)
+
+// replay is one bug report of somebody else's software, played against ours.
+type replay struct {
+	id     string
+	source string                       // where the report is public
+	sent   string                       // what is sent
+	holds  string                       // what must hold
+	run    func(t *testing.T, w *world) // w is the area's; a case that needs other settings starts its own
+}
+
+type area struct {
+	name  string
+	cases []replay
+}
+
+func areas() []area {
+	return []area{
+		{"address", addressCases()},
+		{"host-parse", hostCases()},
+		{"dns", dnsCases()},
+		{"tls", tlsCases()},
+		{"http-parse", httpCases()},
+		{"lifecycle", lifecycleCases()},
+		{"load", loadCases()},
+	}
+}
+
+// table reads lines "ID<space>text" of a file in testdata. Empty lines and lines that begin with # are left out.
+func table(t *testing.T, name string) map[string]string {
+	t.Helper()
+	f, err := os.Open("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	out := map[string]string{}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		line := strings.TrimSpace(s.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		id, text, _ := strings.Cut(line, " ")
+		if text = strings.TrimSpace(text); text == "" {
+			t.Errorf("%s: %s stands alone", name, id)
+		}
+		if _, twice := out[id]; twice {
+			t.Errorf("%s: %s stands there twice", name, id)
+		}
+		out[id] = text
+	}
+	return out
+}
+
+// TestEveryCase: each id is run, or listed as one for later with the reason, and what is run is described.
+func TestEveryCase(t *testing.T) {
+	ids, later := table(t, "ids.txt"), table(t, "later.txt")
+	run := map[string]bool{}
+	for _, a := range areas() {
+		for _, c := range a.cases {
+			if run[c.id] {
+				t.Errorf("%s is run twice", c.id)
+			}
+			run[c.id] = true
+			if ids[c.id] != a.name {
+				t.Errorf("%s is run under %q and stands under %q in ids.txt", c.id, a.name, ids[c.id])
+			}
+			if c.source == "" || c.sent == "" || c.holds == "" || c.run == nil {
+				t.Errorf("%s is not described whole", c.id)
+			}
+		}
+	}
+	for id := range ids {
+		if _, listed := later[id]; !run[id] && !listed {
+			t.Errorf("%s is neither run nor listed in later.txt", id)
+		}
+	}
+	for id, reason := range later {
+		if ids[id] == "" {
+			t.Errorf("later.txt lists %s, which ids.txt has not", id)
+		}
+		// A case that is run in part may say there what is missing.
+		if run[id] && !strings.HasPrefix(reason, "in part:") {
+			t.Errorf("%s is run and listed in later.txt, whose reason does not begin with \"in part:\"", id)
+		}
+	}
+}

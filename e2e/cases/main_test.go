@@ -1,0 +1,90 @@
+//go:build linux
+
+package cases
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// resolvConf has a search list that would turn api.ok.test into a name of the cluster.
+const resolvConf = "nameserver 127.0.0.1\nsearch svc.cluster.local cluster.local\noptions ndots:5\n"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(insideEnv) != "" {
+		os.Exit(m.Run())
+	}
+	code, err := outside()
+	switch {
+	case errors.Is(err, errNoNamespace) && os.Getenv("CI") != "true":
+		fmt.Fprintf(os.Stderr, "NOT TESTED: %v\n", err)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// outside builds the sidecar, which may need the network, and runs the tests inside.
+func outside() (int, error) {
+	dir, err := os.MkdirTemp("", "toolgate-cases-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	bin := filepath.Join(dir, "sidecar")
+	args := []string{"build", "-o", bin}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	out, err := exec.Command("go", append(args, "github.com/toolgate/toolgate/cmd/sidecar")...).CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return runInside(bin)
+}
+
+// TestCases runs every case. One of them: go test ./e2e/cases -run 'TestCases/address/ADR-01$'
+func TestCases(t *testing.T) {
+	noteSources(t)
+	l := newLab(t)
+	for _, a := range areas() {
+		t.Run(a.name, func(t *testing.T) {
+			w := l.world(t)
+			for _, c := range a.cases {
+				t.Run(c.id, func(t *testing.T) {
+					l.begin()
+					c.run(t, w)
+					l.check(t)
+				})
+			}
+		})
+	}
+}
+
+// noteSources looks at all files that the sidecar is built from, so that the go command does not take the result of an
+// earlier build for this one's: its cache knows what a test opened or looked at, not what a subprocess did.
+func noteSources(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".git")) {
+			if err != nil {
+				return err
+			}
+			return fs.SkipDir
+		}
+		if !d.IsDir() {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
