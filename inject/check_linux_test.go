@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/google/nftables/userdata"
 )
 
 func drift(t *testing.T, p Plan) *Drift {
@@ -45,6 +46,8 @@ func TestCheckFindsDrift(t *testing.T) {
 		}
 		return all
 	}
+	accept := []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}
+	named := func(name string) []byte { return userdata.AppendString(nil, userdata.TypeComment, name) }
 	for _, test := range []struct {
 		name   string
 		change func(*testing.T, *nftables.Conn)
@@ -58,21 +61,22 @@ func TestCheckFindsDrift(t *testing.T) {
 			}
 		}, Drift{Missing: []string{"fence: everything else"}}},
 		{"a rule in front", func(_ *testing.T, c *nftables.Conn) {
-			c.InsertRule(&nftables.Rule{Table: tab, Chain: fence, Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}, UserData: []byte{0, 2, 'x', 0}})
+			c.InsertRule(&nftables.Rule{Table: tab, Chain: fence, Exprs: accept, UserData: named("x")})
 		}, Drift{Extra: []string{"fence: x"}}},
 		{"a rule of the same name", func(_ *testing.T, c *nftables.Conn) {
-			c.AddRule(&nftables.Rule{Table: tab, Chain: fence, Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}, UserData: append([]byte{0, 12}, "established\x00"...)})
+			c.AddRule(&nftables.Rule{Table: tab, Chain: fence, Exprs: accept, UserData: named("established")})
 		}, Drift{Extra: []string{"fence: established"}}},
 		{"what a rule does", func(t *testing.T, c *nftables.Conn) {
 			all := rules(t, c)
 			last := all[len(all)-1]
-			last.Exprs = []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}
+			last.Exprs = accept
 			last.Table, last.Chain = tab, fence
 			c.ReplaceRule(last)
 		}, Drift{Changed: []string{"fence: everything else"}}},
 		{"the policy", func(_ *testing.T, c *nftables.Conn) {
-			accept := nftables.ChainPolicyAccept
-			c.AddChain(&nftables.Chain{Name: string(Fence), Table: tab, Type: fence.Type, Hooknum: fence.Hooknum, Priority: fence.Priority, Policy: &accept})
+			open, policy := *fence, nftables.ChainPolicyAccept
+			open.Policy = &policy
+			c.AddChain(&open)
 		}, Drift{Changed: []string{"type, hook or policy of chain fence"}}},
 		{"a chain too many", func(_ *testing.T, c *nftables.Conn) {
 			c.AddChain(&nftables.Chain{Name: "other", Table: tab})

@@ -8,9 +8,10 @@ import (
 
 // The errors of Apply, Check and Remove, besides those of netlink itself.
 var (
-	ErrNotPermitted = errors.New("not permitted: this needs the capability CAP_NET_ADMIN in the pod's network namespace (NET_ADMIN of the init container, with a user id of 0 or a file capability)")
-	ErrUnsupported  = errors.New("not supported: the fence needs Linux with nf_tables, NAT and connection tracking")
-	ErrHostNetwork  = errors.New("refused: this is the machine's own network, not a pod's, and everything on it would be cut off")
+	ErrNotPermitted = errors.New("not permitted: this needs the capability CAP_NET_ADMIN in the pod's network namespace " +
+		"(NET_ADMIN of the init container, with user id 0 or a file capability)")
+	ErrUnsupported = errors.New("not supported: the fence needs Linux with nf_tables, NAT and connection tracking")
+	ErrHostNetwork = errors.New("refused: this is the machine's own network, not a pod's, and everything on it would be cut off")
 )
 
 // Drift is how the rules in force differ from those of a plan. It is an error when it is not empty.

@@ -70,8 +70,8 @@ func TestWithoutFence(t *testing.T) {
 		{toolA, "tcp", https6, "world"},
 		{toolA, "udp", https4, "world"},
 		{toolA, "udp", dns6, "world"},
-		{toolA, "tcp", "127.0.0.1:15020", "15020 untracked"},
-		{toolA, "tcp", "127.0.0.1:15002", "15002 untracked"},
+		{toolA, "tcp", "127.0.0.1:15020", "15020 unknown"},
+		{toolA, "tcp", "127.0.0.1:15002", "15002 unknown"},
 	})
 }
 
@@ -164,6 +164,26 @@ func TestOwnLoopback(t *testing.T) {
 		{toolB, "tcp", "[::1]:9003", "9003 [::1]:9003"},
 		{toolA, "tcp", "127.0.0.1:9", "refused"}, // nobody listens
 		{nobody, "tcp", "127.0.0.1:9002", "refused"},
+	})
+}
+
+// TestMultipath: the kernel's sockets below one of Multipath TCP count as that one's user's.
+func TestMultipath(t *testing.T) {
+	newPod(t)
+	apply(t, plan())
+	start(t, toolA, "serve", "127.0.0.1:9301", "plain:127.0.0.1:9302")
+	start(t, nobody, "serve", "127.0.0.1:9303")
+	try(t, []attempt{
+		{toolA, "mptcp", https4, "15001 " + https4},
+		{toolA, "mptcp", https6, "15001 " + https6},
+		{toolC, "mptcp", "127.0.0.1:3128", "3128 unknown"},
+		{proxyUID, "mptcp", https4, "world"},
+		{toolA, "mptcp", "127.0.0.1:9301", "9301 unknown"},
+		{toolA, "mptcp", "127.0.0.1:9302", "9302 127.0.0.1:9302"},
+		{toolA, "tcp", "127.0.0.1:9302", "9302 127.0.0.1:9302"},
+		{toolA, "mptcp", "127.0.0.1:9303", "timeout"},
+		{nobody, "mptcp", https4, "refused"},
+		{toolC, "mptcp", https6, "refused"},
 	})
 }
 

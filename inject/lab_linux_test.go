@@ -18,23 +18,24 @@ import (
 
 // The users of the pod.
 const (
-	proxyUID    = 1337
-	toolA       = 2001 // transparent
-	toolB       = 2002 // transparent
-	toolC       = 2003 // explicit
-	nobody      = 65534
-	root        = 0
-	adminPort   = 15020
-	dnsPort     = 15053
-	pod4, pod6  = "192.0.2.2", "2001:db8::2"
-	gate4       = "192.0.2.1"
-	gate6       = "2001:db8::1"
-	world4      = "203.0.113.10"
-	world6      = "2001:db8:f::10"
-	roleKey     = "TOOLGATE_FENCE_ROLE"
-	rolePod     = "pod"
-	selfFD      = "/proc/self/fd/3" // go test keeps its binary where no other user may look
-	proxyListen = "127.0.0.1:15001 [::1]:15001 127.0.0.1:15002 [::1]:15002 127.0.0.1:3128 127.0.0.1:15020 udp:127.0.0.1:15053"
+	proxyUID   = 1337
+	toolA      = 2001 // transparent
+	toolB      = 2002 // transparent
+	toolC      = 2003 // explicit
+	nobody     = 65534
+	root       = 0
+	adminPort  = 15020
+	dnsPort    = 15053
+	pod4, pod6 = "192.0.2.2", "2001:db8::2"
+	gate4      = "192.0.2.1"
+	gate6      = "2001:db8::1"
+	world4     = "203.0.113.10"
+	world6     = "2001:db8:f::10"
+	roleKey    = "TOOLGATE_FENCE_ROLE"
+	rolePod    = "pod"
+	selfFD     = "/proc/self/fd/3" // go test keeps its binary where no other user may look
+	// A transparent listener has to be of plain TCP: of a connection of Multipath TCP the kernel does not tell what was meant.
+	proxyListen = "plain:127.0.0.1:15001 plain:[::1]:15001 plain:127.0.0.1:15002 plain:[::1]:15002 127.0.0.1:3128 127.0.0.1:15020 udp:127.0.0.1:15053"
 )
 
 func TestMain(m *testing.M) {

@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// MaxTools is how many tools a plan may have, and how many paths. A pod has far fewer containers; rules are looked through one by one.
+// MaxTools is how many tools a plan may have, and how many paths. A pod has far fewer containers; rules are looked through one
+// by one.
 const MaxTools = 32
 
 // Plan is who may send what from a pod. Its zero value is refused, and what it does not name is rejected.
@@ -29,7 +30,8 @@ type Tool struct {
 	UID      uint32
 	Listener netip.AddrPort // on a loopback address, or on the unspecified one
 	// Transparent redirects every TCP connection that leaves the pod to Listener. Otherwise such connections are rejected, and
-	// the tool has to dial Listener itself.
+	// the tool has to dial Listener itself. A transparent listener must not accept Multipath TCP, as Go's do by default: the
+	// kernel does not tell of such a connection what address was meant.
 	Transparent bool
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a role waits before it calls something a timeout.
-const patience = 1500 * time.Millisecond
+const patience = 2 * time.Second
 
 // playWorld is what lies outside of the pod: it greets on every port that the tests use, and dials the addresses that it reads.
 func playWorld() error {
@@ -67,7 +67,7 @@ func playServe(listen []string) error {
 	return err
 }
 
-// greet answers whoever comes to an address; "udp:" before it stands for that protocol.
+// greet answers whoever comes to an address; "udp:" before it stands for that protocol, and "plain:" for TCP of one path.
 func greet(listen string, greeting func(net.Conn) string) error {
 	if address, ok := strings.CutPrefix(listen, "udp:"); ok {
 		pc, err := net.ListenPacket("udp", address)
@@ -85,7 +85,11 @@ func greet(listen string, greeting func(net.Conn) string) error {
 		}()
 		return nil
 	}
-	ln, err := net.Listen("tcp", listen)
+	// Go listens for Multipath TCP by default, as the proxy does: then the kernel's own socket answers.
+	address, plain := strings.CutPrefix(listen, "plain:")
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(!plain)
+	ln, err := lc.Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return err
 	}
@@ -114,8 +118,8 @@ func originalDestination(c *net.TCPConn) string {
 	_ = raw.Control(func(fd uintptr) {
 		if c.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().Is4() {
 			v, err := unix.GetsockoptIPv6Mreq(int(fd), unix.SOL_IP, option)
-			if err != nil { // without rules nothing tracks connections
-				result = "untracked"
+			if err != nil { // without rules nothing tracks connections, and Multipath TCP has no such option
+				result = "unknown"
 				return
 			}
 			b := v.Multiaddr
@@ -124,7 +128,7 @@ func originalDestination(c *net.TCPConn) string {
 		}
 		v, err := unix.GetsockoptIPv6MTUInfo(int(fd), unix.SOL_IPV6, option)
 		if err != nil {
-			result = "untracked"
+			result = "unknown"
 			return
 		}
 		port := v.Addr.Port>>8 | v.Addr.Port<<8 // a sockaddr has it in the network's order
@@ -137,7 +141,10 @@ func originalDestination(c *net.TCPConn) string {
 func playDial(args []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c, err := new(net.Dialer).DialContext(ctx, args[0], args[1])
+	var d net.Dialer
+	network, multipath := strings.CutPrefix(args[0], "mp")
+	d.SetMultipathTCP(multipath)
+	c, err := d.DialContext(ctx, network, args[1])
 	if err == nil {
 		defer func() { _ = c.Close() }()
 		_ = c.SetDeadline(time.Now().Add(patience))
