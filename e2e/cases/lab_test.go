@@ -5,8 +5,6 @@ package cases
 import (
 	"net/netip"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -25,13 +23,6 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	conf := filepath.Join(t.TempDir(), "resolv.conf")
-	if err := os.WriteFile(conf, []byte(resolvConf), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := setUp(conf); err != nil {
-		t.Fatalf("setting up the namespace: %v", err)
-	}
 	issuer, stop, err := devissuer.Start(devissuer.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -17,10 +17,13 @@ import (
 const resolvConf = "nameserver 127.0.0.1\nsearch svc.cluster.local cluster.local\noptions ndots:5\n"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(insideEnv) != "" {
-		os.Exit(m.Run())
+	var code int
+	var err error
+	if sidecar := os.Getenv(insideEnv); sidecar == "" {
+		code, err = outside()
+	} else if err = setUp(filepath.Join(filepath.Dir(sidecar), "resolv.conf")); err == nil {
+		code = m.Run()
 	}
-	code, err := outside()
 	switch {
 	case errors.Is(err, errNoNamespace) && os.Getenv("CI") != "true":
 		fmt.Fprintf(os.Stderr, "NOT TESTED: %v\n", err)
@@ -38,6 +41,9 @@ func outside() (int, error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte(resolvConf), 0o644); err != nil {
+		return 0, err
+	}
 	bin := filepath.Join(dir, "sidecar")
 	args := []string{"build", "-o", bin}
 	if raceEnabled {

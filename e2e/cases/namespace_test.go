@@ -41,6 +41,13 @@ func runInside(sidecar string) (int, error) {
 
 // setUp makes every address of the namespace local and gives it a resolv.conf of its own.
 func setUp(resolvConf string) error {
+	if err := prepare(resolvConf); err != nil {
+		return fmt.Errorf("%w: %w", errNoNamespace, err)
+	}
+	return nil
+}
+
+func prepare(resolvConf string) error {
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("loopback: %w", err)
 	}

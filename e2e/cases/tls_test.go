@@ -114,7 +114,7 @@ func manyNames(t *testing.T, w *world) {
 
 func otherSNI(t *testing.T, w *world) {
 	before := len(w.records())
-	if _, err := w.tls(t, "api.ok.test:443", func(c *tls.Config) { c.ServerName = "evil.test" }); err == nil {
+	if _, err := w.tls(t, "api.ok.test:443", func(c *tls.Config) { c.ServerName, c.InsecureSkipVerify = "evil.test", true }); err == nil {
 		t.Error("the handshake was accepted")
 	}
 	w.silent(t)
@@ -298,7 +298,7 @@ func fronting(t *testing.T, w *world) {
 	ask("a.wild.test", "/other").is(t, "what they do not", http.StatusForbidden)
 	ask("b.wild.test", "/ok/1").is(t, "another name below the wildcard", http.StatusMisdirectedRequest)
 	ask("b.wild.test", "/other").is(t, "another name and path", http.StatusMisdirectedRequest)
-	if _, err := ruled.tls(t, "a.wild.test:443", func(c *tls.Config) { c.ServerName = "b.wild.test" }); err == nil {
+	if _, err := ruled.tls(t, "a.wild.test:443", func(c *tls.Config) { c.ServerName, c.InsecureSkipVerify = "b.wild.test", true }); err == nil {
 		t.Error("a hello for another name was accepted")
 	}
 	if n := len(w.up.arrivals()); n != 1 {

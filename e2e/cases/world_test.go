@@ -236,7 +236,7 @@ func (w *world) stop(t *testing.T) {
 	}
 }
 
-func tail(s string) string { return s[max(0, len(s)-1500):] }
+func tail(s string) string { return s[max(0, len(s)-4000):] }
 
 // refusedAtLoad fails the test unless the sidecar refuses to start with these files, opens no listener, and says each of the words.
 func (w *world) refusedAtLoad(t *testing.T, words ...string) {
