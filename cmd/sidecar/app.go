@@ -113,8 +113,11 @@ func (a *app) listen(s *config.Snapshot) (lns []net.Listener, err error) {
 			}
 		}
 	}()
+	// Go would accept Multipath TCP, of which netfilter does not tell where a redirected connection was meant to go.
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false)
 	open := func(name, address string) error {
-		ln, err := net.Listen("tcp", address)
+		ln, err := lc.Listen(context.Background(), "tcp", address)
 		if err != nil {
 			return fmt.Errorf("listener %s: %w", name, err)
 		}

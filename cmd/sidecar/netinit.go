@@ -158,6 +158,9 @@ func (f *netinitFlags) plan(s *config.Snapshot) (inject.Plan, error) {
 	if p.Ports, err = sidecarPorts(s); err != nil {
 		return p, err
 	}
+	if p.DNS, err = namesPort(s); err != nil {
+		return p, err
+	}
 	return p, p.Validate()
 }
 
@@ -181,7 +184,7 @@ func toolFence(s *config.Snapshot, arg string) (inject.Tool, error) {
 	if err != nil {
 		return inject.Tool{}, err
 	}
-	return inject.Tool{UID: uint32(uid), Listener: address, Transparent: s.Listeners[i].Kind == "transparent"}, nil
+	return inject.Tool{UID: uint32(uid), Listener: address, Transparent: s.Listeners[i].Kind == config.Transparent}, nil
 }
 
 // loopbackPath reads FROM=TO:PORT.
@@ -197,12 +200,33 @@ func loopbackPath(arg string) (inject.Path, error) {
 	return inject.Path{From: uint32(f), To: uint32(t), Port: uint16(n)}, nil
 }
 
+// namesPort is the port of the listener that answers tools' DNS queries, 0 if there is none. The fence redirects to one.
+func namesPort(s *config.Snapshot) (uint16, error) {
+	var port uint16
+	for _, l := range s.Listeners {
+		if l.Kind != config.DNS {
+			continue
+		}
+		at, err := netip.ParseAddrPort(l.Address)
+		switch {
+		case err != nil:
+			return 0, err
+		case port != 0:
+			return 0, errors.New("found several listeners of kind dns, expected one at most: the queries of every tool go to it")
+		}
+		port = at.Port()
+	}
+	return port, nil
+}
+
 // sidecarPorts are the ports that the sidecar listens on, whoever's they are.
 func sidecarPorts(s *config.Snapshot) ([]uint16, error) {
 	var ports []uint16
 	addresses := []string{s.Admin}
 	for _, l := range s.Listeners {
-		addresses = append(addresses, l.Address)
+		if l.Kind != config.DNS { // tools' queries are redirected to it
+			addresses = append(addresses, l.Address)
+		}
 	}
 	for _, a := range addresses {
 		if a == "" {
