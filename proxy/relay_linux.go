@@ -33,7 +33,8 @@ type direction struct {
 	src     *net.TCPConn
 	in, out syscall.RawConn
 	total   *int64    // bytes moved, of the record
-	streak  int       // bytes that came in full buffers in a row
+	streak  int       // bytes that came in full buffers, up to bulkAfter
+	short   int       // reads of less, in a row
 	guard   *sniGuard // of the client's first bytes; nil when they have been judged
 	holding atomic.Bool
 	state   atomic.Int32
@@ -90,9 +91,7 @@ func (d *direction) run() {
 		switch {
 		case err == nil:
 			d.relay.touch()
-			if d.streak += d.n; d.n < bufferSize {
-				d.streak = 0
-			}
+			d.measure()
 		case err == io.EOF:
 			d.finish(nil)
 			return
@@ -108,6 +107,15 @@ func (d *direction) run() {
 			d.finish(err)
 			return
 		}
+	}
+}
+
+// measure counts towards bulk, and out of it: one short read is a scheduler's doing, several in a row are small messages.
+func (d *direction) measure() {
+	if d.n >= bufferSize {
+		d.streak, d.short = min(d.streak+d.n, bulkAfter), 0
+	} else if d.short++; d.short >= 8 {
+		d.streak = 0
 	}
 }
 
