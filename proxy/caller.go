@@ -9,8 +9,9 @@ import (
 	"github.com/toolgate/toolgate/killswitch"
 )
 
-// credentials finds the caller's token: Proxy-Authorization, then Toolgate-Authorization, then the listener's token file. Nothing else counts. A header that is there and unreadable denies; it is not passed over,
-// since a client that meant to authenticate must not end up as somebody else. The user is a tool's name.
+// credentials finds the caller's token: Proxy-Authorization, then Toolgate-Authorization, then the listener's token file.
+// Nothing else counts. A header that is there and unreadable denies; it is not passed over, since a client that meant to
+// authenticate must not end up as somebody else. The user is a tool's name.
 func (c *call) credentials(a *ask) (user, token string, d *Denial) {
 	if v := a.proxyAuthorization; len(v) > 0 {
 		var ok bool

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -74,7 +73,8 @@ func (s *capture) carry(conn *net.TCPConn) {
 		c.rec.ErrorClass = "client_hello"
 		turn(conn, alertUnrecognizedName)
 	case first[0] == recordHandshake:
-		s.carryTLS(c, conn, first, host, to.Port())
+		c.blunt = true
+		c.open(&ask{tunnel: true, captured: true, authority: net.JoinHostPort(host, strconv.Itoa(int(to.Port())))})(conn, first)
 	default:
 		c.target.Port = to.Port()
 		c.rec.Decision, c.rec.Port, c.rec.Tool = "allow", to.Port(), c.listener.Tool // each request has a decision of its own
@@ -105,34 +105,6 @@ func (s *capture) peek(conn *net.TCPConn) (first []byte, host string, err error)
 			return nil, "", errHelloSlow
 		}
 	}
-}
-
-// carryTLS decides on a captured TLS connection as on a CONNECT to the name that it asks for. A caller who gave no token may
-// give it with each request, so such a connection is intercepted; nothing is asked or dialled before a request has passed.
-func (s *capture) carryTLS(c *call, conn *net.TCPConn, first []byte, host string, port uint16) {
-	c.blunt = true
-	a := &ask{tunnel: true, captured: true, authority: net.JoinHostPort(host, strconv.Itoa(int(port)))}
-	d := c.decide(context.Background(), a)
-	if d != nil && (c.answerInside(d) || d.Code == Unauthenticated && c.gates.tokenFiles[s.listener] == nil) {
-		c.refuse(d)
-		c.interceptConn(conn, first, a)
-		return
-	}
-	if d == nil && c.intercept {
-		c.rec.Decision = "allow"
-		c.interceptConn(conn, first, a)
-		return
-	}
-	var upstream *net.TCPConn
-	if d == nil {
-		upstream, d = c.dial()
-	}
-	if d != nil {
-		c.refuseConn(conn, d)
-		return
-	}
-	c.rec.Decision = "allow"
-	c.relay(conn, upstream, first, "")
 }
 
 // turn ends a connection that is refused, with an alert that says so to a client of TLS.

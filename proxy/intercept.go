@@ -246,9 +246,13 @@ func (s *innerServer) serve(w http.ResponseWriter, r *http.Request) {
 	c.serve(w, r, innerAsk(r, t, scheme))
 }
 
-// answerInside reports whether a refused CONNECT is accepted so that the refusal can be read inside: where the config says that
-// clients trust our CA, for refusals that policy made of a well-formed target.
-func (c *call) answerInside(d *Denial) bool {
+// answerInside reports whether a refused tunnel is accepted so that the refusal can be read inside: where the config says that
+// clients trust our CA, for refusals that policy made of a well-formed target. A captured connection whose caller gave no token may
+// give it with each request; nothing is asked or dialled before one has passed.
+func (c *call) answerInside(a *ask, d *Denial) bool {
+	if a.captured && d.Code == Unauthenticated && c.gates.tokenFiles[c.listener.Name] == nil {
+		return true
+	}
 	return c.gates.snapshot.InTunnel && d.meaning().status == http.StatusForbidden && c.tool != nil
 }
 

@@ -67,7 +67,7 @@ func (silent) Printf(string, ...any) {}
 // connectHook decides a CONNECT, and dials where that is due, before the connection is taken from net/http.
 func connectHook(r *http.Request) func(*http.Request, net.Conn, *goproxy.ProxyCtx) {
 	w := r.Context().Value(callKey{}).(*onceWriter)
-	next := w.call.connect(r)
+	next := w.call.open(connectAsk(r))
 	return func(_ *http.Request, conn net.Conn, _ *goproxy.ProxyCtx) { next(conn, w.early()) }
 }
 

@@ -17,13 +17,13 @@ import (
 
 const established = "HTTP/1.1 200 Connection established\r\n\r\n"
 
-// connect takes a CONNECT through the gates and returns what is to be done with the client's connection: refuse,
-// intercept or relay. A relay's upstream is dialled first, so that a failure is a status and not a broken tunnel.
-func (c *call) connect(r *http.Request) func(conn net.Conn, early []byte) {
-	a := connectAsk(r)
+// open takes a tunnel, asked for by CONNECT or captured, through the gates and returns what is to be done with the client's
+// connection: refuse, intercept or relay. A relay's upstream is dialled first, so that a failure is a status and not a broken
+// tunnel.
+func (c *call) open(a *ask) func(conn net.Conn, early []byte) {
 	// The request's own context ends with the handler; a tunnel outlives it.
 	d := c.decide(context.Background(), a)
-	if d != nil && c.answerInside(d) {
+	if d != nil && c.answerInside(a, d) {
 		c.refuse(d)
 		return func(conn net.Conn, early []byte) { c.interceptConn(conn, early, a) }
 	}
@@ -39,7 +39,11 @@ func (c *call) connect(r *http.Request) func(conn net.Conn, early []byte) {
 		return func(conn net.Conn, _ []byte) { c.refuseConn(conn, d) }
 	}
 	c.rec.Decision = "allow"
-	return func(conn net.Conn, early []byte) { c.relay(conn, upstream, early, established) }
+	greeting := established
+	if a.captured {
+		greeting = ""
+	}
+	return func(conn net.Conn, early []byte) { c.relay(conn, upstream, early, greeting) }
 }
 
 // dial is gate 7 for a tunnel.
