@@ -42,7 +42,9 @@ func (c *call) judgeTarget(a *ask) *Denial {
 	if !a.tunnel && t.Path != "" {
 		c.rec.Path = redact.Hash(t.Path)
 	}
-	c.step("target", d, t.HostPort())
+	if c.trace != nil {
+		c.step("target", d, t.HostPort())
+	}
 	return d
 }
 
@@ -70,10 +72,13 @@ func (c *call) judgeCaller(ctx context.Context, a *ask) *Denial {
 	return d
 }
 
+// nobody is the caller of a call without a token. Callers are read only.
+var nobody identity.Caller
+
 // verify is gate 2. Without a token the caller is nobody, which is enough only where the config says so.
 func (c *call) verify(ctx context.Context, token string) *Denial {
 	if token == "" && !c.gates.snapshot.Identity.Required {
-		c.caller = &identity.Caller{}
+		c.caller = &nobody
 		return nil
 	}
 	caller, err := c.identify(ctx, token)
@@ -112,10 +117,11 @@ func (c *call) guard(ctx context.Context) *Denial {
 }
 
 func (c *call) killDenial(err error) *Denial {
+	if err == nil {
+		return nil
+	}
 	var tripped *killswitch.Tripped
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &tripped):
 		c.rec.RevocationID = tripped.Revocation.ID
 		return deny(Revoked, "Revoked: "+redact.Text(tripped.Revocation.Reason)+".", err)

@@ -31,6 +31,7 @@ type Proxy struct {
 
 	mu        sync.Mutex
 	servers   []*http.Server
+	fronts    []*front
 	listeners []net.Listener // those that no server closes
 	draining  atomic.Bool
 }
@@ -129,7 +130,8 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 		ConnState:         crowd.note,
 	}
-	if !p.register(kind, s, ln) {
+	front := newFront(p, listener, crowd, limits.HeaderTimeout, limits.MaxHeaderBytes)
+	if !p.register(kind, s, front, ln) {
 		return ln.Close()
 	}
 	switch kind {
@@ -139,14 +141,15 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 		own := ln.Addr().(*net.TCPAddr).AddrPort()
 		return (&capture{proxy: p, listener: listener, own: own, timeout: limits.HeaderTimeout, original: originalDestination}).serve(crowd)
 	}
-	if err := s.Serve(crowd); !errors.Is(err, http.ErrServerClosed) {
+	go front.run()
+	if err := s.Serve(front); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
 }
 
 // register notes what a shutdown must stop. It reports false when the shutdown has come already and would miss it.
-func (p *Proxy) register(kind string, s *http.Server, ln net.Listener) bool {
+func (p *Proxy) register(kind string, s *http.Server, f *front, ln net.Listener) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -155,7 +158,7 @@ func (p *Proxy) register(kind string, s *http.Server, ln net.Listener) bool {
 	case kind == config.DNS || kind == config.Transparent:
 		p.listeners = append(p.listeners, ln)
 	default:
-		p.servers = append(p.servers, s)
+		p.servers, p.fronts = append(p.servers, s), append(p.fronts, f)
 	}
 	return true
 }
@@ -168,6 +171,7 @@ func (p *Proxy) Shutdown(ctx context.Context) {
 	for _, ln := range p.listeners {
 		_ = ln.Close()
 	}
+	fronts := p.fronts
 	p.mu.Unlock()
 	var wg sync.WaitGroup
 	for _, s := range servers {
@@ -176,6 +180,9 @@ func (p *Proxy) Shutdown(ctx context.Context) {
 				_ = s.Close()
 			}
 		})
+	}
+	for _, f := range fronts { // before the tunnels, which their calls become
+		f.wait(ctx)
 	}
 	p.tunnels.wait(ctx)
 	p.tunnels.closeAll(errDrained)

@@ -17,6 +17,8 @@ import (
 
 const established = "HTTP/1.1 200 Connection established\r\n\r\n"
 
+var greetingOfConnect = []byte(established)
+
 // open takes a tunnel, asked for by CONNECT or captured, through the gates and returns what is to be done with the client's
 // connection: refuse, intercept or relay. A relay's upstream is dialled first, so that a failure is a status and not a broken
 // tunnel.
@@ -39,9 +41,9 @@ func (c *call) open(a *ask) func(conn net.Conn, early []byte) {
 		return func(conn net.Conn, _ []byte) { c.refuseConn(conn, d) }
 	}
 	c.rec.Decision = "allow"
-	greeting := established
+	greeting := greetingOfConnect
 	if a.captured {
-		greeting = ""
+		greeting = nil
 	}
 	return func(conn net.Conn, early []byte) { c.relay(conn, upstream, early, greeting) }
 }
@@ -98,6 +100,7 @@ type relay struct {
 	call             *call
 	client, upstream *net.TCPConn
 	up, down         direction   // to the upstream, to the client
+	sni              sniGuard    // of up
 	stop             func() bool // stops the guard
 	running          atomic.Int32
 	greeted          atomic.Bool           // the client has its 200; a cut before would leave it without any answer
@@ -105,7 +108,7 @@ type relay struct {
 }
 
 // relay begins to pass bytes on, after a greeting to the client of a CONNECT.
-func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte, greeting string) {
+func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early, greeting []byte) {
 	client, ok := conn.(*net.TCPConn)
 	if !ok { // a listener that is no TCP listener is a mistake of ours
 		_ = upstream.Close()
@@ -121,7 +124,7 @@ func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte, greetin
 		return
 	}
 	c.rec.Status = http.StatusOK
-	_, err := client.Write([]byte(greeting))
+	_, err := client.Write(greeting)
 	r.greeted.Store(true)
 	if cause := r.cause.Load(); cause != nil { // cut meanwhile, which was left to us
 		r.end(*cause)
@@ -134,8 +137,8 @@ func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte, greetin
 	ctx := c.ctx
 	r.stop = context.AfterFunc(ctx, func() { r.end(context.Cause(ctx)) })
 	s := c.gates.snapshot
-	r.up.start(r, upstream, client, &c.rec.BytesOut, early, newSNIGuard(c.target.Host, s.Egress.AllowECH, s.Limits.HeaderTimeout))
-	r.down.start(r, client, upstream, &c.rec.BytesIn, nil, nil)
+	r.sni = newSNIGuard(c.target.Host, s.Egress.AllowECH, s.Limits.HeaderTimeout)
+	r.start(early)
 }
 
 // ended is called once by each direction. An end of stream, which is no error, is passed on and leaves the other direction
