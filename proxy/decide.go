@@ -42,7 +42,9 @@ func (c *call) judgeTarget(a *ask) *Denial {
 	if !a.tunnel && t.Path != "" {
 		c.rec.Path = redact.Hash(t.Path)
 	}
-	c.step("target", d, t.HostPort())
+	if c.trace != nil {
+		c.step("target", d, t.HostPort())
+	}
 	return d
 }
 
@@ -77,13 +79,18 @@ func (c *call) verify(ctx context.Context, token string) *Denial {
 		return nil
 	}
 	caller, err := c.identify(ctx, token)
+	if err != nil {
+		return callerDenial(err)
+	}
+	c.caller, c.token = caller, redact.New(token)
+	c.rec.Issuer, c.rec.Tenant, c.rec.Subject, c.rec.Agent = caller.Issuer, caller.Tenant, caller.Subject, caller.Agent
+	c.rec.Task, c.rec.Run = caller.Task, caller.Run
+	return nil
+}
+
+func callerDenial(err error) *Denial {
 	var invalid *identity.InvalidError
 	switch {
-	case err == nil:
-		c.caller, c.token = caller, redact.New(token)
-		c.rec.Issuer, c.rec.Tenant, c.rec.Subject, c.rec.Agent = caller.Issuer, caller.Tenant, caller.Subject, caller.Agent
-		c.rec.Task, c.rec.Run = caller.Task, caller.Run
-		return nil
 	case errors.Is(err, identity.ErrNoToken):
 		return deny(Unauthenticated, "No task token was given.", err)
 	case errors.As(err, &invalid):
@@ -112,10 +119,11 @@ func (c *call) guard(ctx context.Context) *Denial {
 }
 
 func (c *call) killDenial(err error) *Denial {
+	if err == nil {
+		return nil
+	}
 	var tripped *killswitch.Tripped
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &tripped):
 		c.rec.RevocationID = tripped.Revocation.ID
 		return deny(Revoked, "Revoked: "+redact.Text(tripped.Revocation.Reason)+".", err)

@@ -77,13 +77,14 @@ func (c *call) refuseRequest(to *client, d *Denial) {
 
 // forward sends the request on and the response back. The inbound request stays untouched.
 func (c *call) forward(to *client, cred *broker.Credential) {
-	ctx, dog := watch(c.ctx, c.tool.Timeout, to.idle, c.moved)
+	ctx := c.ctx
+	dog := watch(c.release, c.tool.Timeout, to.idle, c.moved)
 	defer dog.stop()
 	defer context.AfterFunc(ctx, to.interrupt)()
 	to.body.begin(ctx, func() { dog.touch(); c.moved() })
 	defer c.describeInput(to)
 	upgrade := isWebSocket(to.r)
-	out := c.request(c.withTrace(ctx, to, cred), to.r, to.body, upgrade)
+	out := c.request(c.withTrace(ctx, to, cred), to.r, &to.body, upgrade)
 	if cred != nil {
 		cred.Apply(out)
 	}
