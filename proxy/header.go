@@ -26,9 +26,6 @@ func outgoing(in http.Header) http.Header {
 	if httpguts.HeaderValuesContainsToken(in["Te"], "trailers") {
 		out.Set("Te", "trailers")
 	}
-	if _, given := out["User-Agent"]; !given {
-		out["User-Agent"] = []string{""} // keeps net/http from adding its own
-	}
 	return out
 }
 
