@@ -100,15 +100,10 @@ func (b *requestBody) Read(p []byte) (int, error) {
 // Close ends a read that is waiting. The transport does that when the upstream has broken off, so what the read then fails with
 // says nothing of the client.
 func (b *requestBody) Close() error {
-	b.abandon()
-	return b.in.Close()
-}
-
-// abandon notes that nobody wants the rest: what a read that is waiting fails with says nothing of the client.
-func (b *requestBody) abandon() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.closed = true
+	b.mu.Unlock()
+	return b.in.Close()
 }
 
 // failed returns the error of reading from the client, if any.

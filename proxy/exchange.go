@@ -125,15 +125,13 @@ func (x *exchange) inform(res *http.Response, cred *broker.Credential) error {
 	return x.to.inform(res.StatusCode, res.Header)
 }
 
-// fail ends an exchange that has no answer. A read that waits for the client's body is ended as well; what it fails with says
-// nothing of the client.
+// fail ends an exchange that has no answer. An upload that waits for the client's body is not waited for: it ends with the
+// client's connection, which a request that was not read whole does not outlive.
 func (x *exchange) fail() {
 	x.stop()
 	x.conn.abort()
 	if x.upload != nil {
 		x.upload.answered(false)
-		x.to.body.abandon()
-		x.to.interrupt()
 	}
 }
 
