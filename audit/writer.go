@@ -22,7 +22,7 @@ type writer struct {
 	log   *Log
 	w     io.Writer
 	chain bool
-	prev  string
+	prev  [2 * sha256.Size]byte // in hexadecimal
 
 	batch []byte
 	lines []int // where the lines of the batch end
@@ -45,15 +45,13 @@ func (w *writer) add(e *entry) {
 	start := len(w.batch)
 	var l link
 	if w.chain {
-		l = link{seq: e.seq, prev: w.prev}
+		l = link{seq: e.seq, prev: w.prev[:]}
 	}
 	w.batch = appendRecord(w.batch, &e.record, l)
 	w.log.recycle(e)
 	if w.chain {
 		sum := sha256.Sum256(w.batch[start:])
-		var digits [2 * sha256.Size]byte
-		hex.Encode(digits[:], sum[:])
-		w.prev = string(digits[:])
+		hex.Encode(w.prev[:], sum[:])
 	}
 	w.batch = append(w.batch, '\n')
 	w.lines = append(w.lines, len(w.batch))

@@ -95,8 +95,9 @@ func (k *Switch) age(s *source, now time.Time) time.Duration {
 // Guard admits a call or refuses it with *Tripped or *Stale. The context that it returns is cancelled with cause
 // *Tripped when a revocation that covers s arrives. A call that runs already is not cut when the switch goes stale.
 // The caller must call the function returned when the call ends; it may be called more than once, and is nil with an
-// error. The caller must not change s.CapabilityClasses while the call runs.
-func (k *Switch) Guard(ctx context.Context, s Scope) (context.Context, context.CancelFunc, error) {
+// error. It also ends the context, with the cause given to it, so that a caller who has reasons of its own to end a call needs no
+// context of its own for them. The caller must not change s.CapabilityClasses while the call runs.
+func (k *Switch) Guard(ctx context.Context, s Scope) (context.Context, context.CancelCauseFunc, error) {
 	s.Host = canonicalHost(s.Host)
 	before := k.set.Load()
 	if err := k.check(before, &s); err != nil {
@@ -113,7 +114,7 @@ func (k *Switch) Guard(ctx context.Context, s Scope) (context.Context, context.C
 			return nil, nil, err
 		}
 	}
-	return guarded, func() { k.running.end(c, context.Canceled) }, nil
+	return guarded, func(cause error) { k.running.end(c, cause) }, nil
 }
 
 // Heard notes that the source was reached and had nothing new. It ignores an unknown source.

@@ -35,7 +35,7 @@ func TestGuardCutsOnlyWhatIsCovered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(end)
+		t.Cleanup(func() { end(nil) })
 		return ctx
 	}
 	k1 := guard(Scope{Tenant: "a", Agent: "ag", Task: "k1"})
@@ -57,7 +57,7 @@ func TestGuardCutsOnlyWhatIsCovered(t *testing.T) {
 	if _, end, err := k.Guard(t.Context(), Scope{Task: "k1"}); err != nil {
 		t.Fatalf("after restoring: %v", err)
 	} else {
-		end()
+		end(nil)
 	}
 	if k1.Err() == nil {
 		t.Fatal("restoring revived a call")
@@ -71,14 +71,14 @@ func TestGuardEnds(t *testing.T) {
 	if err != nil || k.Status().Running != 1 {
 		t.Fatalf("err %v, running %d", err, k.Status().Running)
 	}
-	end()
-	end()
+	end(nil)
+	end(nil)
 	if k.Status().Running != 0 || ctx.Err() == nil {
 		t.Fatalf("after the end: running %d, err %v", k.Status().Running, ctx.Err())
 	}
 	_, end2, _ := k.Guard(parent, Scope{Tool: "t"})
 	stop()
-	end2()
+	end2(nil)
 	if n := k.Status().Running; n != 0 {
 		t.Fatalf("running %d", n)
 	}
@@ -237,7 +237,7 @@ func TestOnRevokeTellsNewAndChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer end()
+	defer end(nil)
 	a, b := revoke("a", Selector{Tool: []string{"t"}}), revoke("b", Selector{Tool: []string{"u"}})
 	past := revoke("past", Selector{Tool: []string{"t"}})
 	past.Expires = time.Now().Add(-time.Hour)

@@ -29,8 +29,8 @@ type call struct {
 	intercept bool // a tunnel whose requests must be seen
 	blunt     bool // a captured connection whose client speaks TLS and can be told nothing else
 
-	ctx     context.Context // ends when the call is revoked; set by the guard
-	release context.CancelFunc
+	ctx     context.Context         // ends when the call is revoked; set by the guard
+	release context.CancelCauseFunc // takes it out of the kill switch, and ends ctx
 
 	trace      func(Step) // of explain; nil otherwise
 	unverified bool       // of explain: the token's signature is not checked
@@ -72,7 +72,7 @@ func (c *call) finish() {
 	}
 	c.done = true
 	if c.release != nil {
-		c.release()
+		c.release(nil)
 	}
 	c.rec.Total = time.Since(c.rec.Time)
 	c.rec.DialAttempts = int(c.attempts.Dialed.Load())

@@ -204,7 +204,7 @@ func TestLateEndIsNotBelieved(t *testing.T) {
 	r := httptest.NewRequest("GET", "http://plain.ok.test/", nil)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errStalled)
-	_, dog := watch(ctx, time.Minute, time.Minute, func() {})
+	dog := watch(cancel, time.Minute, time.Minute, func() {})
 	defer dog.stop()
 	c := l.proxy.begin("tool", "request")
 	defer c.finish()

@@ -82,13 +82,18 @@ func (c *call) verify(ctx context.Context, token string) *Denial {
 		return nil
 	}
 	caller, err := c.identify(ctx, token)
+	if err != nil {
+		return callerDenial(err)
+	}
+	c.caller, c.token = caller, redact.New(token)
+	c.rec.Issuer, c.rec.Tenant, c.rec.Subject, c.rec.Agent = caller.Issuer, caller.Tenant, caller.Subject, caller.Agent
+	c.rec.Task, c.rec.Run = caller.Task, caller.Run
+	return nil
+}
+
+func callerDenial(err error) *Denial {
 	var invalid *identity.InvalidError
 	switch {
-	case err == nil:
-		c.caller, c.token = caller, redact.New(token)
-		c.rec.Issuer, c.rec.Tenant, c.rec.Subject, c.rec.Agent = caller.Issuer, caller.Tenant, caller.Subject, caller.Agent
-		c.rec.Task, c.rec.Run = caller.Task, caller.Run
-		return nil
 	case errors.Is(err, identity.ErrNoToken):
 		return deny(Unauthenticated, "No task token was given.", err)
 	case errors.As(err, &invalid):

@@ -7,7 +7,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/audit"
@@ -77,19 +77,21 @@ func (c *call) refuseRequest(to *client, d *Denial) {
 
 // forward sends the request on and the response back. The inbound request stays untouched.
 func (c *call) forward(to *client, cred *broker.Credential) {
-	ctx, dog := watch(c.ctx, c.tool.Timeout, to.idle, c.moved)
+	ctx := c.ctx
+	dog := watch(c.release, c.tool.Timeout, to.idle, c.moved)
 	defer dog.stop()
-	defer context.AfterFunc(ctx, to.interrupt)()
 	to.body.begin(ctx, func() { dog.touch(); c.moved() })
 	defer c.describeInput(to)
 	upgrade := isWebSocket(to.r)
-	out := c.request(c.withTrace(ctx, to, cred), to.r, to.body, upgrade)
+	if !to.h1 || upgrade { // else the exchange sees to it
+		defer context.AfterFunc(ctx, to.interrupt)()
+	}
+	out := c.request(to.r, &to.body, upgrade)
 	if cred != nil {
 		cred.Apply(out)
 	}
-	transport := c.gates.upstreams[c.tool.Name].transport(to.r)
 	start := time.Now()
-	res, err := transport.RoundTrip(out)
+	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
 	c.rec.UpstreamTime = time.Since(start)
 	to.answer()
 	if err != nil {
@@ -111,6 +113,25 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 		c.respond(ctx, to, res, dog, cred)
 	}
 }
+
+// roundTrip matches the client's protocol: an h1 client gains nothing from an h2 upstream and pays for it.
+func (c *call) roundTrip(ctx context.Context, to *client, out *http.Request, upgrade bool, cred *broker.Credential) (*http.Response, error) {
+	u := c.gates.upstreams[c.tool.Name]
+	if to.h1 && !upgrade {
+		return u.h1.roundTrip(ctx, c, to, out, cred)
+	}
+	if _, given := out.Header["User-Agent"]; !given {
+		out.Header["User-Agent"] = noAgent
+	}
+	out = out.WithContext(c.withTrace(ctx, to, cred))
+	if upgrade {
+		return u.ws.RoundTrip(out)
+	}
+	return u.h2.RoundTrip(out)
+}
+
+// noAgent keeps net/http from adding its own.
+var noAgent = []string{""}
 
 var errStatus = errors.New("the upstream's final status is none")
 
@@ -157,19 +178,22 @@ func (c *call) roundTripFailed(ctx context.Context, to *client, err error) {
 }
 
 // request builds the outbound request. Its authority is the target's, never the client's text.
-func (c *call) request(ctx context.Context, r *http.Request, body *requestBody, upgrade bool) *http.Request {
-	host := c.target.HostPort()
+func (c *call) request(r *http.Request, body *requestBody, upgrade bool) *http.Request {
+	address := c.target.HostPort()
+	host := address
 	if c.target.Port == schemePort(c.target.Scheme) {
-		host = host[:len(host)-len(strconv.Itoa(int(c.target.Port)))-1]
+		host = address[:strings.LastIndexByte(address, ':')]
 	}
-	out := (&http.Request{
-		Method: r.Method,
-		URL: &url.URL{Scheme: c.target.Scheme, Host: c.target.HostPort(), Path: r.URL.Path, RawPath: r.URL.RawPath,
-			RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery},
-		Host: host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        outgoing(r.Header),
-		ContentLength: r.ContentLength,
-	}).WithContext(ctx)
+	var o struct { // one allocation
+		request http.Request
+		url     url.URL
+	}
+	out := &o.request
+	out.URL = &o.url
+	o.url = url.URL{Scheme: c.target.Scheme, Host: address, Path: r.URL.Path, RawPath: r.URL.RawPath,
+		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
+	out.Method, out.Host, out.Proto, out.ProtoMajor, out.ProtoMinor = r.Method, host, "HTTP/1.1", 1, 1
+	out.Header, out.ContentLength = outgoing(r.Header), r.ContentLength
 	if !body.none {
 		out.Body = body
 		out.Trailer = body.trailer

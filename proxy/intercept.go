@@ -260,6 +260,6 @@ func (c *call) answerInside(a *ask, d *Denial) bool {
 func (c *call) forget() {
 	c.done = true
 	if c.release != nil {
-		c.release()
+		c.release(nil)
 	}
 }

@@ -72,7 +72,8 @@ type socket struct {
 // run writes the 101 and copies until both sides have ended, or one has and the other does not follow. It closes both.
 func (s *socket) run(c *call, early io.Reader, res *http.Response, cred *broker.Credential) {
 	defer func() { _, _ = s.upstream.Close(), s.client.Close() }()
-	head := &http.Response{StatusCode: res.StatusCode, ProtoMajor: 1, ProtoMinor: 1, Header: incoming(res.Header)}
+	head := &http.Response{StatusCode: res.StatusCode, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}}
+	incoming(head.Header, res.Header)
 	head.Header["Connection"], head.Header["Upgrade"] = []string{"Upgrade"}, []string{"websocket"}
 	bw := bufio.NewWriter(s.client)
 	if head.Write(bw) != nil || bw.Flush() != nil {
