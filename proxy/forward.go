@@ -80,10 +80,15 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	ctx, dog := watch(c.ctx, c.tool.Timeout, to.idle, c.moved)
 	defer dog.stop()
 	defer context.AfterFunc(ctx, to.interrupt)()
+	defer c.proxy.leave(c)
+	if e := c.proxy.enter(c, dog.cancel); e != nil {
+		c.refuseRequest(to, e.denial(c))
+		return
+	}
 	to.body.begin(ctx, func() { dog.touch(); c.moved() })
 	defer c.describeInput(to)
 	upgrade := isWebSocket(to.r)
-	out := c.request(c.withTrace(ctx, to, cred), to.r, to.body, upgrade)
+	out := c.request(c.withTrace(ctx, to, cred, dog.cancel), to.r, to.body, upgrade)
 	if cred != nil {
 		cred.Apply(out)
 	}
@@ -139,10 +144,13 @@ func (c *call) cause(ctx context.Context) error {
 func (c *call) roundTripFailed(ctx context.Context, to *client, err error) {
 	cause, readErr := c.cause(ctx), to.body.failed()
 	var tripped *killswitch.Tripped
+	var changed *policyChanged
 	switch {
 	case errors.As(cause, &tripped):
 		c.refuseRequest(to, c.failure(cause))
 		c.cutBy(cause)
+	case errors.As(cause, &changed):
+		c.refuseRequest(to, changed.denial(c))
 	case errors.Is(cause, context.Canceled):
 		c.rec.ErrorClass = "client_gone"
 		c.abort(to)
@@ -182,9 +190,10 @@ func (c *call) request(ctx context.Context, r *http.Request, body *requestBody, 
 
 // withTrace relays informational responses (RFC 9110, section 15.2) but 100, which net/http sends when the body is read,
 // and 101, and lets the dialer count.
-func (c *call) withTrace(ctx context.Context, to *client, cred *broker.Credential) context.Context {
+func (c *call) withTrace(ctx context.Context, to *client, cred *broker.Credential, cancel context.CancelCauseFunc) context.Context {
 	ctx = context.WithValue(ctx, attemptsKey{}, &c.attempts)
 	trace := &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) { c.reached(i.Conn, cancel) },
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
 			if code == http.StatusContinue || code == http.StatusSwitchingProtocols {
 				return nil

@@ -27,6 +27,7 @@ type Proxy struct {
 	leaves  *leaves
 	gates   atomic.Pointer[Gates]
 	tunnels *registry
+	running requests
 	inner   *innerServer
 
 	mu        sync.Mutex
@@ -60,10 +61,11 @@ func New(o Options) *Proxy {
 // Gates returns the gates in force.
 func (p *Proxy) Gates() *Gates { return p.gates.Load() }
 
-// Reload puts new gates in force for calls that begin from now on, and cuts the tunnels that they would not have let
-// through. Listeners are not touched.
+// Reload puts new gates in force for calls that begin from now on, and cuts the requests and tunnels that they would not
+// have let through. Listeners are not touched.
 func (p *Proxy) Reload(g *Gates) {
 	old := p.gates.Swap(g)
+	p.running.review(g) // first, since a request that is cut with its tunnel would not know why
 	p.tunnels.review(g)
 	p.metrics.setTools(g.snapshot)
 	old.retire()
@@ -80,7 +82,7 @@ func (p *Proxy) admit(o *open, c *call) *Denial {
 	}
 	if g := p.gates.Load(); g != c.gates && o.stands != nil && !o.stands(g) {
 		p.tunnels.remove(o)
-		return deny(DomainNotAllowed, "The policy has just changed.", errPolicyChanged)
+		return (&policyChanged{code: DomainNotAllowed, revision: g.snapshot.Revision}).denial(c)
 	}
 	return nil
 }

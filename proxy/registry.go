@@ -12,8 +12,6 @@ import (
 var (
 	errDrained = errors.New("drained")
 	errIdle    = errors.New("idle")
-
-	errPolicyChanged = errors.New("the policy that let it through is no longer in force")
 )
 
 // open is an entry of the registry: a connection that lasts, and how to cut it.
@@ -128,7 +126,7 @@ func (r *registry) byTool() map[string]int {
 func (r *registry) review(g *Gates) {
 	for _, o := range r.list(func(o *open) bool { return o.stands != nil }) {
 		if !o.stands(g) {
-			o.cut(errPolicyChanged)
+			o.cut(&policyChanged{code: DomainNotAllowed, revision: g.snapshot.Revision})
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/redact"
 )
@@ -188,14 +187,7 @@ func (r *relay) mayStay(g *Gates) bool {
 	if !c.stands(g) || g.mustIntercept(g.snapshot.Tools[c.tool.Name], c.target) {
 		return false
 	}
-	if g.snapshot.Egress.UpstreamProxy != c.gates.snapshot.Egress.UpstreamProxy {
-		return false // it goes another way out than it may
-	}
-	if g.snapshot.Egress.UpstreamProxy != (config.UpstreamProxy{}) {
-		return true // its peer is the proxy
-	}
-	peer, ok := r.upstream.RemoteAddr().(*net.TCPAddr)
-	return ok && g.addresses.Judge(c.tool.Name, peer.AddrPort()) == nil
+	return c.wayStands(g, r.upstream.RemoteAddr())
 }
 
 // alertUnrecognizedName is a fatal TLS alert (RFC 8446, section 6; RFC 6066, section 3).
@@ -215,6 +207,7 @@ func (r *relay) finish() {
 // cutBy notes why a call that was running ended early.
 func (c *call) cutBy(cause error) {
 	var tripped *killswitch.Tripped
+	var changed *policyChanged
 	switch {
 	case errors.As(cause, &tripped):
 		c.rec.Code, c.rec.ErrorClass, c.rec.RevocationID = string(Revoked), "cut", tripped.Revocation.ID
@@ -222,8 +215,8 @@ func (c *call) cutBy(cause error) {
 	case misnamed(cause):
 		c.refuse(deny(TargetMismatch, "", cause))
 		c.rec.ErrorClass = "client_hello"
-	case errors.Is(cause, errPolicyChanged):
-		c.rec.Code, c.rec.ErrorClass = string(DomainNotAllowed), "policy_changed"
+	case errors.As(cause, &changed):
+		c.rec.Code, c.rec.ErrorClass = string(changed.code), "policy_changed"
 	case errors.Is(cause, errIdle):
 		c.rec.ErrorClass = "idle"
 	case errors.Is(cause, errDrained):

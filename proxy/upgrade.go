@@ -34,7 +34,7 @@ func (c *call) upgraded(to *client, res *http.Response, asked bool, cred *broker
 		return
 	}
 	s := &socket{client: conn, upstream: back}
-	s.tool, s.cut, s.stands = c.tool.Name, s.end, c.stands
+	s.tool, s.cut, s.stands = c.tool.Name, s.end, func(g *Gates) bool { return c.changed(g) == nil }
 	if c.within != nil { // it takes the tunnel's place, which net/http forgets with the connection
 		c.proxy.tunnels.remove(&c.within.open)
 		defer c.within.close(conn)
