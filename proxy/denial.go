@@ -19,6 +19,8 @@ type Code string
 // The codes of every refusal and failure.
 const (
 	BadTarget             Code = "bad_target"
+	BadRequest            Code = "bad_request"
+	HeaderTooLarge        Code = "header_too_large"
 	Unauthenticated       Code = "unauthenticated"
 	ToolUnknown           Code = "tool_unknown"
 	DomainNotAllowed           = Code(egress.CodeDomain)
@@ -54,6 +56,10 @@ type meaning struct {
 var meanings = map[Code]meaning{
 	BadTarget: {400, "The target of the request is malformed", 0, false,
 		[]string{"Send an absolute http:// URL or CONNECT host:port, with a plain ASCII host name and a decimal port."}},
+	BadRequest: {400, "The request is not well-formed HTTP", 0, false,
+		[]string{"Do not retry the same bytes: correct the HTTP client or its message."}},
+	HeaderTooLarge: {431, "The request's header is too large", 0, false,
+		[]string{"Send fewer or shorter header fields, or a shorter URL."}},
 	Unauthenticated: {407, "The caller is not known", 0, false,
 		[]string{"Ask the agent runtime for a new task token.", "Send it as the proxy password, or in Toolgate-Authorization."}},
 	ToolUnknown: {403, "No tool with this name uses this listener", 0, false,
@@ -103,6 +109,7 @@ type Denial struct {
 	Code       Code
 	Detail     string // public: no secret, no address, nothing about what is forbidden beyond the request's own words
 	RetryAfter time.Duration
+	Status     int // in place of the code's own; 0: that
 	Cause      error
 }
 
@@ -118,6 +125,9 @@ func (d *Denial) meaning() meaning {
 	m, ok := meanings[d.Code]
 	if !ok {
 		m = meaning{status: http.StatusForbidden, title: "Refused"}
+	}
+	if d.Status != 0 {
+		m.status = d.Status
 	}
 	if d.RetryAfter > 0 && m.retry > 0 {
 		m.retry = d.RetryAfter

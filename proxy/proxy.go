@@ -129,7 +129,11 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 		IdleTimeout:       limits.IdleTimeout,
 		MaxHeaderBytes:    limits.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
-		ConnState:         crowd.note,
+		ConnContext:       withGuard,
+		ConnState: func(conn net.Conn, state http.ConnState) {
+			crowd.note(conn, state)
+			noteState(conn, state)
+		},
 	}
 	if !p.register(kind, s, ln) {
 		return ln.Close()
@@ -141,7 +145,8 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 		own := ln.Addr().(*net.TCPAddr).AddrPort()
 		return (&capture{proxy: p, listener: listener, own: own, timeout: limits.HeaderTimeout, original: originalDestination}).serve(crowd)
 	}
-	if err := s.Serve(crowd); !errors.Is(err, http.ErrServerClosed) {
+	refuse := func(conn net.Conn, status int) { p.refuseUnread(listener, nil, conn, status) }
+	if err := s.Serve(&guardedListener{crowd, refuse}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -25,6 +25,8 @@ func newEntry(p *Proxy, listener string) *entry {
 }
 
 func (e *entry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	guard, _ := r.Context().Value(guardKey{}).(*guarded)
+	guard.pass()
 	kind := "request"
 	if r.Method == http.MethodConnect {
 		kind = "tunnel"
@@ -115,7 +117,7 @@ func (w *onceWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err == nil {
 		w.buffered = rw.Reader
 	}
-	return conn, rw, err
+	return unguarded(conn), rw, err
 }
 
 // early returns a copy of what the client sent after its CONNECT and net/http had read already.

@@ -83,7 +83,7 @@ const refuseTimeout = 2 * time.Second
 // lingeringClose closes conn so that the answer arrives though the client has sent more: closing with unread bytes
 // makes the kernel reset the connection and throw the answer away.
 func lingeringClose(conn net.Conn) {
-	if t, ok := conn.(*net.TCPConn); ok && t.CloseWrite() == nil {
+	if t, ok := conn.(interface{ CloseWrite() error }); ok && t.CloseWrite() == nil {
 		_ = conn.SetReadDeadline(time.Now().Add(refuseTimeout / 4))
 		_, _ = io.CopyN(io.Discard, conn, 64<<10)
 	}

@@ -33,6 +33,7 @@ func (c *call) upgraded(to *client, res *http.Response, asked bool, cred *broker
 		c.rec.ErrorClass = "client_gone"
 		return
 	}
+	conn = unguarded(conn)
 	s := &socket{client: conn, upstream: back}
 	s.tool, s.cut, s.stands = c.tool.Name, s.end, func(g *Gates) bool { return c.changed(g) == nil }
 	if c.within != nil { // it takes the tunnel's place, which net/http forgets with the connection
