@@ -158,7 +158,7 @@ func (c *call) roundTripFailed(ctx context.Context, to *client, err error) {
 		c.refuseRequest(to, c.failure(cause))
 	case readErr != nil:
 		c.rec.ErrorClass = "client_body"
-		c.refuseRequest(to, deny(BadTarget, "The request's body is malformed or broke off.", readErr))
+		c.refuseRequest(to, deny(BadRequest, "The request's body is malformed or broke off.", readErr))
 	default:
 		c.refuseRequest(to, c.failure(err))
 	}
