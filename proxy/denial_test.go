@@ -49,14 +49,14 @@ func sortedCodes() []Code {
 
 func codesTable() string {
 	var b strings.Builder
-	b.WriteString("| code | status | retryable | meaning |\n|---|---|---|---|\n")
+	b.WriteString("| code | status | retryable | gRPC | meaning |\n|---|---|---|---|---|\n")
 	for _, code := range sortedCodes() {
 		m := meanings[code]
 		retry := "no"
 		if m.retry > 0 {
 			retry = "after " + m.retry.String()
 		}
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %d | %s | %s |\n", code, code, m.status, retry, m.title)
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %d | %s | %s | %s |\n", code, code, m.status, retry, grpcNames[deny(code, "", nil).grpc()], m.title)
 	}
 	return b.String()
 }

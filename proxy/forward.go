@@ -65,6 +65,10 @@ func (c *call) refuseCredential(to *client, d *Denial) {
 func (c *call) refuseRequest(to *client, d *Denial) {
 	c.refuse(d)
 	status, header, body := d.answer(c)
+	if isGRPC(to.r) {
+		status, header = d.grpcAnswer(c)
+		body = nil
+	}
 	h := to.w.Header()
 	for name, values := range header {
 		h[name] = values
@@ -72,7 +76,9 @@ func (c *call) refuseRequest(to *client, d *Denial) {
 	c.rec.Status = status
 	to.drain()
 	to.writeHeader(status)
-	_, _ = to.w.Write(body)
+	if len(body) > 0 {
+		_, _ = to.w.Write(body)
+	}
 }
 
 // forward sends the request on and the response back. The inbound request stays untouched.
