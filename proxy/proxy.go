@@ -80,6 +80,10 @@ func (p *Proxy) admit(o *open, c *call) *Denial {
 	if !p.tunnels.add(o) {
 		return deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil)
 	}
+	if p.draining.Load() { // it would come too late to be cut
+		p.tunnels.remove(o)
+		return deny(NotReady, "The sidecar is stopping.", nil)
+	}
 	if g := p.gates.Load(); g != c.gates && o.stands != nil && !o.stands(g) {
 		p.tunnels.remove(o)
 		return (&policyChanged{code: DomainNotAllowed, revision: g.snapshot.Revision}).denial(c)
@@ -167,7 +171,8 @@ func (p *Proxy) register(kind string, s *http.Server, ln net.Listener) bool {
 	return true
 }
 
-// Shutdown stops accepting, lets running calls end until ctx does, then cuts what is left. Every call is recorded.
+// Shutdown fails /readyz, stops accepting and opens no more tunnels. It lets running calls end until ctx does, with what their
+// protocols have for it (Connection: close, GOAWAY, close frame 1001), then cuts what is left. Every call is recorded.
 func (p *Proxy) Shutdown(ctx context.Context) {
 	p.draining.Store(true)
 	p.mu.Lock()
@@ -184,6 +189,7 @@ func (p *Proxy) Shutdown(ctx context.Context) {
 			}
 		})
 	}
+	p.tunnels.leave()
 	p.tunnels.wait(ctx)
 	p.tunnels.closeAll(errDrained)
 	wg.Wait()

@@ -18,6 +18,7 @@ var (
 type open struct {
 	tool   string
 	cut    func(cause error)
+	leave  func()            // tells both sides that the sidecar stops; nil: nobody can be told
 	stands func(*Gates) bool // whether it may stay under other gates; nil: it may
 	rest   func()            // called when it has idled for restAfter; nil: nothing to give up
 	last   atomic.Int64      // of the last byte, as clock tells it
@@ -93,6 +94,13 @@ func (r *registry) wait(ctx context.Context) {
 	select {
 	case <-empty:
 	case <-ctx.Done():
+	}
+}
+
+// leave tells those that can be told that the sidecar stops.
+func (r *registry) leave() {
+	for _, o := range r.list(func(o *open) bool { return o.leave != nil }) {
+		o.leave()
 	}
 }
 
