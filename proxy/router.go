@@ -42,6 +42,7 @@ func (e *entry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answered in the hook. Its own ways of reaching an upstream are shut, so that a request that slipped past the
 // hooks would reach nobody (without handlers goproxy lets everything through, and takes a proxy from the environment).
 func newRouter() *goproxy.ProxyHttpServer {
+	dropPublishedCA()
 	g := goproxy.NewProxyHttpServer()
 	g.Tr = &http.Transport{DialContext: refuseDial, DisableKeepAlives: true}
 	g.ConnectDial = nil
