@@ -33,6 +33,7 @@ const (
 	Revoked               Code = "revoked"
 	CredentialDenied      Code = "credential_denied"
 	TargetMismatch        Code = "target_mismatch"
+	TooManyCalls          Code = "too_many_calls"
 	UpstreamUnreachable   Code = "upstream_unreachable"
 	UpstreamTLS           Code = "upstream_tls"
 	UpstreamProtocol      Code = "upstream_protocol"
@@ -84,6 +85,8 @@ var meanings = map[Code]meaning{
 		[]string{"Do not retry with the same token: the issuer refuses this caller, audience or scope."}},
 	TargetMismatch: {421, "The request names another host than its connection", 0, false,
 		[]string{"Open a connection of its own for each host."}},
+	TooManyCalls: {429, "The tenant has too many calls at once", time.Second, false,
+		[]string{"Retry later with backoff.", "Make fewer calls at once, and close connections that are no longer needed."}},
 	UpstreamUnreachable: {502, "The upstream cannot be reached", 2 * time.Second, true,
 		[]string{"Retry later with backoff, a few times at most."}},
 	UpstreamTLS: {502, "The upstream's TLS certificate or handshake is not acceptable", 0, true,

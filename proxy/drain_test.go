@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -27,7 +26,7 @@ func (l *lab) drain() (cut func(), ended <-chan struct{}) {
 	l.t.Cleanup(func() {
 		cut()
 		<-done
-		l.proxy.tunnels = newRegistry(1, 1, time.Minute) // the lab shuts down once more
+		l.proxy.tunnels = newRegistry(l.load().snapshot.Limits) // the lab shuts down once more
 	})
 	return cut, done
 }

@@ -87,8 +87,8 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	defer dog.stop()
 	defer context.AfterFunc(ctx, to.interrupt)()
 	defer c.proxy.leave(c)
-	if e := c.proxy.enter(c, dog.cancel); e != nil {
-		c.refuseRequest(to, e.denial(c))
+	if d := c.proxy.enter(c, dog.cancel); d != nil {
+		c.refuseRequest(to, d)
 		return
 	}
 	to.body.begin(ctx, func() { dog.touch(); c.moved() })

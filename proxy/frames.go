@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 // frames knows where in a stream of WebSocket frames one ends (RFC 6455, section 5.2). The zero value is at a boundary.
@@ -84,12 +85,12 @@ func goingAway(masked bool) []byte {
 // after that.
 type lane struct {
 	dst    io.Writer
-	masked bool // towards the upstream
+	masked bool        // towards the upstream
+	left   atomic.Bool // the close frame is due
 
 	mu     sync.Mutex
 	frames frames
 	begun  bool // the 101 has been sent
-	left   bool // the close frame is due
 	closed bool // it was sent
 }
 
@@ -111,7 +112,7 @@ func (l *lane) Write(p []byte) (int, error) {
 	end := 0
 	for end < len(p) {
 		end += l.frames.next(p[end:])
-		if l.left && l.frames.between() {
+		if l.left.Load() && l.frames.between() {
 			break
 		}
 	}
@@ -121,16 +122,15 @@ func (l *lane) Write(p []byte) (int, error) {
 	return len(p), l.close()
 }
 
-// leave has the close frame sent as soon as that is possible. It waits for a peer that does not read.
+// leave sends the close frame if that is possible now. It waits for a peer that does not read.
 func (l *lane) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.left = true
 	_ = l.close()
 }
 
 func (l *lane) close() error {
-	if !l.begun || !l.left || l.closed || !l.frames.between() {
+	if !l.begun || !l.left.Load() || l.closed || !l.frames.between() {
 		return nil
 	}
 	l.closed = true

@@ -38,6 +38,7 @@ func TestCloseFrameComesAtABoundary(t *testing.T) {
 					for p := range slices.Chunk(stream[:at], piece) {
 						_, _ = l.Write(p)
 					}
+					l.left.Store(true)
 					l.leave()
 					for p := range slices.Chunk(stream[at:], piece) {
 						if n, err := l.Write(p); n != len(p) || err != nil {

@@ -51,7 +51,8 @@ func New(o Options) *Proxy {
 	p := &Proxy{kill: o.Kill, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA)}
 	limits := o.Gates.snapshot.Limits
 	p.gates.Store(o.Gates)
-	p.tunnels = newRegistry(limits.MaxTunnels, limits.MaxTunnelsPerTool, limits.IdleTimeout)
+	p.tunnels = newRegistry(limits)
+	p.running.maxPerTenant = limits.MaxRequestsPerTenant
 	p.inner = newInnerServer(p, limits)
 	p.metrics.attach(p)
 	o.Kill.OnRevoke(p.dropCredentials)
@@ -77,8 +78,9 @@ func (p *Proxy) UseCA(ca *CA) { p.leaves.use(ca) }
 // admit registers an open tunnel of c, or says why not. A tunnel that was decided by gates which a reload has just replaced may
 // have come too late for their review, and is reviewed here.
 func (p *Proxy) admit(o *open, c *call) *Denial {
-	if !p.tunnels.add(o) {
-		return deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil)
+	o.tenant = c.rec.Tenant
+	if d := p.tunnels.add(o); d != nil {
+		return d
 	}
 	if p.draining.Load() { // it would come too late to be cut
 		p.tunnels.remove(o)

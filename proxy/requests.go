@@ -13,10 +13,13 @@ import (
 )
 
 // requests knows the requests that are being carried, so that a reload can end those that the new policy does not allow. Tunnels
-// are in the registry. The zero value is ready for use.
+// are in the registry. It bounds how many one tenant has.
 type requests struct {
-	mu    sync.Mutex
-	calls map[*call]context.CancelCauseFunc
+	maxPerTenant int
+
+	mu      sync.Mutex
+	calls   map[*call]context.CancelCauseFunc
+	tenants map[string]int // how many by tenant
 }
 
 // policyChanged ends what other gates than its own would not have let through.
@@ -38,17 +41,31 @@ func (e *policyChanged) denial(c *call) *Denial {
 
 // enter registers a call which cancel ends. A call that was decided by gates which a reload has just replaced may have come too
 // late for their review; if the new ones deny it, enter returns why.
-func (p *Proxy) enter(c *call, cancel context.CancelCauseFunc) *policyChanged {
-	p.running.mu.Lock()
-	if p.running.calls == nil {
-		p.running.calls = map[*call]context.CancelCauseFunc{}
+func (p *Proxy) enter(c *call, cancel context.CancelCauseFunc) *Denial {
+	if !p.running.add(c, cancel) {
+		return deny(TooManyCalls, "The tenant's limit of requests is reached.", nil)
 	}
-	p.running.calls[c] = cancel
-	p.running.mu.Unlock()
 	if g := p.gates.Load(); g != c.gates {
-		return c.changed(g)
+		if e := c.changed(g); e != nil {
+			return e.denial(c)
+		}
 	}
 	return nil
+}
+
+func (r *requests) add(c *call, cancel context.CancelCauseFunc) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.calls == nil {
+		r.calls, r.tenants = map[*call]context.CancelCauseFunc{}, map[string]int{}
+	}
+	tenant := c.rec.Tenant
+	if tenant != "" && r.tenants[tenant] >= r.maxPerTenant {
+		return false
+	}
+	r.calls[c] = cancel
+	r.tenants[tenant]++
+	return true
 }
 
 // reached notes where the call is connected to, which its gates had judged.
@@ -66,9 +83,13 @@ func (c *call) reached(conn net.Conn, cancel context.CancelCauseFunc) {
 }
 
 func (p *Proxy) leave(c *call) {
-	p.running.mu.Lock()
-	delete(p.running.calls, c)
-	p.running.mu.Unlock()
+	r := &p.running
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, there := r.calls[c]; there {
+		delete(r.calls, c)
+		less(r.tenants, c.rec.Tenant)
+	}
 }
 
 // review ends the calls that may not go on under new gates. They are judged outside the lock, which every call takes.

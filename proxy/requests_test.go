@@ -160,8 +160,9 @@ func TestReloadRacesWithARequest(t *testing.T) {
 	if c.reached(conn, cancel); cause != nil {
 		t.Fatal(cause)
 	}
+	l.proxy.leave(c)
 	l.reloadWith(`%PLAIN], tools`, `1], tools`)
-	if e := l.proxy.enter(c, cancel); e == nil || e.code != PrivateNetwork {
+	if e := l.proxy.enter(c, cancel); e == nil || e.Code != PrivateNetwork {
 		t.Errorf("entered: %v", e)
 	}
 	cause = nil

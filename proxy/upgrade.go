@@ -139,9 +139,10 @@ func (s *socket) goAway() {
 		s.cause = errDrained
 	}
 	s.mu.Unlock()
-	for _, l := range []*lane{&s.up, &s.down} {
-		go l.leave()
-	}
+	s.up.left.Store(true)
+	s.down.left.Store(true)
+	go s.up.leave()
+	go s.down.leave()
 	time.AfterFunc(socketGrace, func() { s.end(errDrained) })
 }
 
