@@ -163,6 +163,8 @@ type rawLimits struct {
 	MaxConnections field[int]           `key:"maxConnections" default:"8192" min:"1" max:"1000000" doc:"Client connections of one listener at once, tunnels not counted. One more is answered 503 and closed."`
 	MaxTunnels     field[int]           `key:"maxTunnels" default:"4096" min:"1" max:"1000000" doc:"Open tunnels at once."`
 	TunnelsPerTool field[int]           `key:"maxTunnelsPerTool" default:"3072" min:"1" max:"1000000" doc:"Open tunnels of one tool at once, so that one tool cannot take them all."`
+	TenantTunnels  field[int]           `key:"maxTunnelsPerTenant" default:"2048" min:"1" max:"1000000" doc:"Open tunnels of one tenant at once, so that one tenant cannot take all of a tool's. Callers without a tenant are not counted."`
+	TenantRequests field[int]           `key:"maxRequestsPerTenant" default:"4096" min:"1" max:"1000000" doc:"Requests of one tenant at once. Callers without a tenant are not counted."`
 	MaxHeaderBytes field[int]           `key:"maxHeaderBytes" default:"65536" min:"1024" max:"1048576" doc:"Bytes of a request's or answer's headers."`
 	HeaderTimeout  field[time.Duration] `key:"headerTimeout" default:"10s" min:"1ms" max:"10m" doc:"Time for a client to send its headers."`
 	DialTimeout    field[time.Duration] `key:"dialTimeout" default:"10s" min:"1ms" max:"10m" doc:"Time to connect to an upstream, lookup included."`

@@ -57,6 +57,7 @@ func (c *sidecar) snapshot() *Snapshot {
 func limits(raw *rawLimits) Limits {
 	return Limits{
 		MaxConnections: raw.MaxConnections.V, MaxTunnelsPerTool: raw.TunnelsPerTool.V,
+		MaxTunnelsPerTenant: raw.TenantTunnels.V, MaxRequestsPerTenant: raw.TenantRequests.V,
 		MaxTunnels: raw.MaxTunnels.V, MaxHeaderBytes: raw.MaxHeaderBytes.V, HeaderTimeout: raw.HeaderTimeout.V,
 		DialTimeout: raw.DialTimeout.V, IdleTimeout: raw.IdleTimeout.V, Drain: raw.Drain.V,
 	}

@@ -111,14 +111,15 @@ type Log struct {
 
 // Limits bound what a tool or an upstream can take. Zero values never occur in a Snapshot.
 type Limits struct {
-	MaxConnections    int // of one listener
-	MaxTunnelsPerTool int
-	MaxTunnels        int
-	MaxHeaderBytes    int
-	HeaderTimeout     time.Duration
-	DialTimeout       time.Duration
-	IdleTimeout       time.Duration
-	Drain             time.Duration
+	MaxConnections                            int // of one listener
+	MaxTunnelsPerTool                         int
+	MaxTunnelsPerTenant, MaxRequestsPerTenant int
+	MaxTunnels                                int
+	MaxHeaderBytes                            int
+	HeaderTimeout                             time.Duration
+	DialTimeout                               time.Duration
+	IdleTimeout                               time.Duration
+	Drain                                     time.Duration
 }
 
 // Tool is one manifest, ready to use.

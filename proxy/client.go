@@ -125,6 +125,7 @@ func (k *client) leave() {
 func (c *call) abort(k *client) {
 	if !k.r.ProtoAtLeast(1, 1) {
 		if conn, _, err := k.rc.Hijack(); err == nil {
+			conn = unguarded(conn)
 			reset(conn)
 			if c.within != nil { // net/http forgets a connection that was taken from it
 				c.within.close(conn)
@@ -143,8 +144,9 @@ func reset(conn net.Conn) {
 	_ = raw.Close()
 }
 
-// rawConn returns the socket below TLS and tag.
+// rawConn returns the socket below guard, TLS and tag.
 func rawConn(conn net.Conn) net.Conn {
+	conn = unguarded(conn)
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
 	}

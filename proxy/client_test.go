@@ -81,10 +81,10 @@ func TestMalformedBodyIsTheClients(t *testing.T) {
 	l.mux.HandleFunc("/", func(_ http.ResponseWriter, req *http.Request) { _, _ = io.Copy(io.Discard, req.Body) })
 	w := l.wire(routes[1], "")
 	w.send("POST", "/", "HTTP/1.1", "Transfer-Encoding: chunked\r\n", "4\r\nsome\r\nzz\r\n")
-	if res := w.response(); res.StatusCode != 400 || !res.Close {
-		t.Errorf("status %d, close %v", res.StatusCode, res.Close)
+	if res := w.response(); res.StatusCode != 400 || !res.Close || res.Header.Get("Toolgate-Denial") != "bad_request" {
+		t.Errorf("status %d, %v, close %v", res.StatusCode, res.Header, res.Close)
 	}
-	if rec := l.next(); rec.str("error_class") != "client_body" {
+	if rec := l.next(); rec.str("error_class") != "client_body" || rec.str("code") != "bad_request" {
 		t.Errorf("record %v", rec)
 	}
 }

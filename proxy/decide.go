@@ -17,6 +17,7 @@ import (
 // decide runs the gates in their only order and fills the record as it goes. What follows, and needs the network, is
 // credential (6b) and the dial (7), whose addresses the dialer judges.
 func (c *call) decide(ctx context.Context, a *ask) *Denial {
+	c.asked = a
 	if d := c.judgeTarget(a); d != nil { // 1: one canonical host
 		return d
 	}
@@ -147,21 +148,29 @@ func (c *call) permission(a *ask) *Denial {
 	if strings.EqualFold(a.method, http.MethodTrace) { // its answer is the request, credential and all (RFC 9110, section 9.3.8)
 		return deny(MethodNotAllowed, "TRACE is not carried.", nil)
 	}
+	if d := c.granted(c.tool, a); d != nil {
+		return d
+	}
+	if err := c.proxy.audit.Ready(); err != nil && c.tool.SideEffecting() {
+		return deny(NotReady, "Records cannot be written, and this tool has side effects.", err)
+	}
+	return nil
+}
+
+// granted judges what the caller brings against what the tool asks for.
+func (c *call) granted(tool *config.Tool, a *ask) *Denial {
 	if c.caller.Scopes != nil {
-		for _, s := range c.tool.RequiredScopes {
+		for _, s := range tool.RequiredScopes {
 			if !slices.Contains(c.caller.Scopes, s) {
 				return deny(InsufficientScope, "The task token lacks the scope "+s+".", nil)
 			}
 		}
 	}
-	if len(c.tool.Roles) > 0 && !slices.ContainsFunc(c.tool.Roles, func(r string) bool { return slices.Contains(c.caller.Roles, r) }) {
+	if len(tool.Roles) > 0 && !slices.ContainsFunc(tool.Roles, func(r string) bool { return slices.Contains(c.caller.Roles, r) }) {
 		return deny(RoleNotAllowed, "None of the caller's roles may use this tool.", nil)
 	}
-	if missing := c.missingTraceField(a); missing != "" {
+	if missing := c.missingTraceField(tool, a); missing != "" {
 		return deny(TraceFieldMissing, "The call does not carry "+missing+".", nil)
-	}
-	if err := c.proxy.audit.Ready(); err != nil && c.tool.SideEffecting() {
-		return deny(NotReady, "Records cannot be written, and this tool has side effects.", err)
 	}
 	return nil
 }
@@ -224,15 +233,5 @@ func (g *Gates) mustIntercept(tool *config.Tool, t egress.Target) bool {
 	return slices.ContainsFunc(g.snapshot.Intercept.Targets, func(p egress.Pattern) bool { return p.Match(t.Host, t.Port) })
 }
 
-// stands reports whether other gates would let the call through as well, as far as tool and target go: for what was open when
-// they came into force.
-func (c *call) stands(g *Gates) bool {
-	tool, l := g.snapshot.Tools[c.tool.Name], g.listener(c.listener.Name)
-	switch {
-	case tool == nil, l.Tool != tool.Name && !slices.Contains(l.Tools, tool.Name):
-		return false
-	case g.addresses.JudgeHost(tool.Name, c.target.Host, c.target.Port) != nil:
-		return false
-	}
-	return g.snapshot.Mode == config.Report || tool.Policy.Decide(c.target).Verdict == egress.Allow
-}
+// stands reports whether other gates would let the call through as well, for what was open when they came into force.
+func (c *call) stands(g *Gates) bool { return c.against(g) == "" }

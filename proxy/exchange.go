@@ -37,6 +37,7 @@ func (p *h1Pool) roundTrip(ctx context.Context, c *call, to *client, out *http.R
 		if err != nil {
 			return nil, err
 		}
+		c.reached(conn.conn, c.release)
 		x := &exchange{conn: conn, pool: p, out: out, to: to}
 		x.stop = context.AfterFunc(ctx, x.cut)
 		res, err := x.run(cred)

@@ -65,6 +65,10 @@ func (c *call) refuseCredential(to *client, d *Denial) {
 func (c *call) refuseRequest(to *client, d *Denial) {
 	c.refuse(d)
 	status, header, body := d.answer(c)
+	if isGRPC(to.r) {
+		status, header = d.grpcAnswer(c)
+		body = nil
+	}
 	h := to.w.Header()
 	for name, values := range header {
 		h[name] = values
@@ -72,7 +76,9 @@ func (c *call) refuseRequest(to *client, d *Denial) {
 	c.rec.Status = status
 	to.drain()
 	to.writeHeader(status)
-	_, _ = to.w.Write(body)
+	if len(body) > 0 {
+		_, _ = to.w.Write(body)
+	}
 }
 
 // forward sends the request on and the response back. The inbound request stays untouched.
@@ -80,6 +86,11 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	ctx := c.ctx
 	dog := watch(c.release, c.tool.Timeout, to.idle, c.moved)
 	defer dog.stop()
+	defer c.proxy.leave(c)
+	if d := c.proxy.enter(c, c.release); d != nil {
+		c.refuseRequest(to, d)
+		return
+	}
 	to.body.begin(ctx, func() { dog.touch(); c.moved() })
 	defer c.describeInput(to)
 	upgrade := isWebSocket(to.r)
@@ -160,10 +171,13 @@ func (c *call) cause(ctx context.Context) error {
 func (c *call) roundTripFailed(ctx context.Context, to *client, err error) {
 	cause, readErr := c.cause(ctx), to.body.failed()
 	var tripped *killswitch.Tripped
+	var changed *policyChanged
 	switch {
 	case errors.As(cause, &tripped):
 		c.refuseRequest(to, c.failure(cause))
 		c.cutBy(cause)
+	case errors.As(cause, &changed):
+		c.refuseRequest(to, changed.denial(c))
 	case errors.Is(cause, context.Canceled):
 		c.rec.ErrorClass = "client_gone"
 		c.abort(to)
@@ -171,7 +185,7 @@ func (c *call) roundTripFailed(ctx context.Context, to *client, err error) {
 		c.refuseRequest(to, c.failure(cause))
 	case readErr != nil:
 		c.rec.ErrorClass = "client_body"
-		c.refuseRequest(to, deny(BadTarget, "The request's body is malformed or broke off.", readErr))
+		c.refuseRequest(to, deny(BadRequest, "The request's body is malformed or broke off.", readErr))
 	default:
 		c.refuseRequest(to, c.failure(err))
 	}
@@ -209,6 +223,7 @@ func (c *call) request(r *http.Request, body *requestBody, upgrade bool) *http.R
 func (c *call) withTrace(ctx context.Context, to *client, cred *broker.Credential) context.Context {
 	ctx = context.WithValue(ctx, attemptsKey{}, &c.attempts)
 	trace := &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) { c.reached(i.Conn, c.release) },
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
 			if code == http.StatusContinue || code == http.StatusSwitchingProtocols {
 				return nil

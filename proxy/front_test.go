@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/config"
 )
 
 // TestFrontHandsOn: whatever the form of a CONNECT, and in whatever pieces it comes, the bytes on its heels reach the upstream.
@@ -99,7 +101,7 @@ func TestShutdownEndsSilentConnections(t *testing.T) {
 		t.Errorf("read %d, %v", n, err)
 	}
 	waitUntil(t, func() bool { return l.proxy.fronts[0].held.Load() == 0 })
-	l.proxy.tunnels = newRegistry(1, 1, time.Minute) // the lab shuts down once more
+	l.proxy.tunnels = newRegistry(config.Limits{IdleTimeout: time.Minute}) // the lab shuts down once more
 	l.proxy.inner.server = &http.Server{}
 }
 

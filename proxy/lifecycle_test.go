@@ -65,7 +65,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("records %v", classes)
 	}
 	l.noMore()
-	l.proxy.tunnels = newRegistry(1, 1, time.Minute) // the lab shuts down once more
+	l.proxy.tunnels = newRegistry(l.load().snapshot.Limits) // the lab shuts down once more
 	l.proxy.inner.server = &http.Server{}
 }
 

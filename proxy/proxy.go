@@ -27,6 +27,7 @@ type Proxy struct {
 	leaves  *leaves
 	gates   atomic.Pointer[Gates]
 	tunnels *registry
+	running requests
 	inner   *innerServer
 
 	mu        sync.Mutex
@@ -51,7 +52,8 @@ func New(o Options) *Proxy {
 	p := &Proxy{kill: o.Kill, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA)}
 	limits := o.Gates.snapshot.Limits
 	p.gates.Store(o.Gates)
-	p.tunnels = newRegistry(limits.MaxTunnels, limits.MaxTunnelsPerTool, limits.IdleTimeout)
+	p.tunnels = newRegistry(limits)
+	p.running.maxPerTenant = limits.MaxRequestsPerTenant
 	p.inner = newInnerServer(p, limits)
 	p.metrics.attach(p)
 	o.Kill.OnRevoke(p.dropCredentials)
@@ -61,10 +63,11 @@ func New(o Options) *Proxy {
 // Gates returns the gates in force.
 func (p *Proxy) Gates() *Gates { return p.gates.Load() }
 
-// Reload puts new gates in force for calls that begin from now on, and cuts the tunnels that they would not have let
-// through. Listeners are not touched.
+// Reload puts new gates in force for calls that begin from now on, and cuts the requests and tunnels that they would not
+// have let through. Listeners are not touched.
 func (p *Proxy) Reload(g *Gates) {
 	old := p.gates.Swap(g)
+	p.running.review(g) // first, since a request that is cut with its tunnel would not know why
 	p.tunnels.review(g)
 	p.metrics.setTools(g.snapshot)
 	old.retire()
@@ -76,12 +79,17 @@ func (p *Proxy) UseCA(ca *CA) { p.leaves.use(ca) }
 // admit registers an open tunnel of c, or says why not. A tunnel that was decided by gates which a reload has just replaced may
 // have come too late for their review, and is reviewed here.
 func (p *Proxy) admit(o *open, c *call) *Denial {
-	if !p.tunnels.add(o) {
-		return deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil)
+	o.tenant = c.rec.Tenant
+	if d := p.tunnels.add(o); d != nil {
+		return d
+	}
+	if p.draining.Load() { // it would come too late to be cut
+		p.tunnels.remove(o)
+		return deny(NotReady, "The sidecar is stopping.", nil)
 	}
 	if g := p.gates.Load(); g != c.gates && o.stands != nil && !o.stands(g) {
 		p.tunnels.remove(o)
-		return deny(DomainNotAllowed, "The policy has just changed.", errPolicyChanged)
+		return (&policyChanged{code: DomainNotAllowed, revision: g.snapshot.Revision}).denial(c)
 	}
 	return nil
 }
@@ -128,7 +136,11 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 		IdleTimeout:       limits.IdleTimeout,
 		MaxHeaderBytes:    limits.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
-		ConnState:         crowd.note,
+		ConnContext:       withGuard,
+		ConnState: func(conn net.Conn, state http.ConnState) {
+			crowd.note(conn, state)
+			noteState(conn, state)
+		},
 	}
 	front := newFront(p, listener, crowd, limits.HeaderTimeout, limits.MaxHeaderBytes)
 	if !p.register(kind, s, front, ln) {
@@ -142,7 +154,8 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 		return (&capture{proxy: p, listener: listener, own: own, timeout: limits.HeaderTimeout, original: originalDestination}).serve(crowd)
 	}
 	go front.run()
-	if err := s.Serve(front); !errors.Is(err, http.ErrServerClosed) {
+	refuse := func(conn net.Conn, status int) { p.refuseUnread(listener, nil, conn, status) }
+	if err := s.Serve(&guardedListener{front, refuse}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -163,7 +176,8 @@ func (p *Proxy) register(kind string, s *http.Server, f *front, ln net.Listener)
 	return true
 }
 
-// Shutdown stops accepting, lets running calls end until ctx does, then cuts what is left. Every call is recorded.
+// Shutdown fails /readyz, stops accepting and opens no more tunnels. It lets running calls end until ctx does, with what their
+// protocols have for it (Connection: close, GOAWAY, close frame 1001), then cuts what is left. Every call is recorded.
 func (p *Proxy) Shutdown(ctx context.Context) {
 	p.draining.Store(true)
 	p.mu.Lock()
@@ -181,6 +195,7 @@ func (p *Proxy) Shutdown(ctx context.Context) {
 			}
 		})
 	}
+	p.tunnels.leave()
 	for _, f := range fronts { // before the tunnels, which their calls become
 		f.wait(ctx)
 	}

@@ -129,7 +129,7 @@ func (c *call) bodyFailed(ctx context.Context, err error) {
 	cause := c.cause(ctx)
 	var client clientError
 	switch {
-	case errors.As(cause, new(*killswitch.Tripped)):
+	case errors.As(cause, new(*killswitch.Tripped)), errors.As(cause, new(*policyChanged)):
 		c.cutBy(cause)
 	case errors.As(err, &client) || errors.Is(cause, context.Canceled):
 		c.rec.ErrorClass = "client_gone"

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/redact"
 )
@@ -86,7 +85,7 @@ const refuseTimeout = 2 * time.Second
 // lingeringClose closes conn so that the answer arrives though the client has sent more: closing with unread bytes
 // makes the kernel reset the connection and throw the answer away.
 func lingeringClose(conn net.Conn) {
-	if t, ok := conn.(*net.TCPConn); ok && t.CloseWrite() == nil {
+	if t, ok := conn.(interface{ CloseWrite() error }); ok && t.CloseWrite() == nil {
 		_ = conn.SetReadDeadline(time.Now().Add(refuseTimeout / 4))
 		_, _ = io.CopyN(io.Discard, conn, 64<<10)
 	}
@@ -191,14 +190,7 @@ func (r *relay) mayStay(g *Gates) bool {
 	if !c.stands(g) || g.mustIntercept(g.snapshot.Tools[c.tool.Name], c.target) {
 		return false
 	}
-	if g.snapshot.Egress.UpstreamProxy != c.gates.snapshot.Egress.UpstreamProxy {
-		return false // it goes another way out than it may
-	}
-	if g.snapshot.Egress.UpstreamProxy != (config.UpstreamProxy{}) {
-		return true // its peer is the proxy
-	}
-	peer, ok := r.upstream.RemoteAddr().(*net.TCPAddr)
-	return ok && g.addresses.Judge(c.tool.Name, peer.AddrPort()) == nil
+	return c.wayStands(g, r.upstream.RemoteAddr())
 }
 
 // alertUnrecognizedName is a fatal TLS alert (RFC 8446, section 6; RFC 6066, section 3).
@@ -218,6 +210,7 @@ func (r *relay) finish() {
 // cutBy notes why a call that was running ended early.
 func (c *call) cutBy(cause error) {
 	var tripped *killswitch.Tripped
+	var changed *policyChanged
 	switch {
 	case errors.As(cause, &tripped):
 		c.rec.Code, c.rec.ErrorClass, c.rec.RevocationID = string(Revoked), "cut", tripped.Revocation.ID
@@ -225,8 +218,8 @@ func (c *call) cutBy(cause error) {
 	case misnamed(cause):
 		c.refuse(deny(TargetMismatch, "", cause))
 		c.rec.ErrorClass = "client_hello"
-	case errors.Is(cause, errPolicyChanged):
-		c.rec.Code, c.rec.ErrorClass = string(DomainNotAllowed), "policy_changed"
+	case errors.As(cause, &changed):
+		c.rec.Code, c.rec.ErrorClass = string(changed.code), "policy_changed"
 	case errors.Is(cause, errIdle):
 		c.rec.ErrorClass = "idle"
 	case errors.Is(cause, errDrained):
