@@ -12,7 +12,7 @@ import (
 type issuerHello struct{ URL, Audience, Token string }
 
 // issuerMain serves an issuer's keys until this process is killed.
-func issuerMain() error {
+func issuerMain([]string) error {
 	i, _, err := devissuer.Start(devissuer.Options{})
 	if err != nil {
 		return err

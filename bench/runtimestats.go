@@ -29,8 +29,12 @@ var goStatNames = map[string]func(*goStats) *float64{
 	"go_goroutines":                 func(s *goStats) *float64 { return &s.goroutines },
 }
 
-// scrape reads them from a metrics page. A page that lacks one is an error: a missing figure must not read as 0.
+// scrape reads them from a metrics page. A page that lacks one is an error: a missing figure must not read as 0. Without a page the
+// answer is nil.
 func scrape(ctx context.Context, url string) (*goStats, error) {
+	if url == "" {
+		return nil, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
