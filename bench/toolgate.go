@@ -75,8 +75,9 @@ type sidecarConfig struct {
 	CAFile           string   // of the upstream
 	Issuer, Audience string
 	Intercept        bool
-	KillSwitch       bool // by a file in Dir
-	Revision         int  // shows in the manifest's version, so that another one is another policy
+	KillSwitch       bool     // by a file in Dir
+	Revoked          []string // subjects
+	Revision         int      // shows in the manifest's version, so that another one is another policy
 }
 
 var sidecarTemplate = template.Must(template.New("sidecar.yaml").Parse(`apiVersion: toolgate/v1
@@ -121,6 +122,23 @@ egress:
   allowPrivateNetwork: true
 `))
 
+var revocationsTemplate = template.Must(template.New("revocations.yaml").Parse(`apiVersion: toolgate/v1
+kind: Revocations
+revocations:
+{{- range .Revoked}}
+  - {id: bench, selector: {subject: "{{.}}"}, reason: soak, by: bench, at: 2026-01-01T00:00:00Z}
+{{- else}} []
+{{- end}}
+`))
+
+func (c *sidecarConfig) writeManifest() error {
+	return fill(filepath.Join(c.Dir, manifestTemplate.Name()), manifestTemplate, c)
+}
+
+func (c *sidecarConfig) writeRevocations() error {
+	return fill(filepath.Join(c.Dir, revocationsTemplate.Name()), revocationsTemplate, c)
+}
+
 // startSidecar writes a config and starts the binary on it, and waits until it says that it is ready. It fills in what the lab
 // chooses.
 func (l *lab) startSidecar(ctx context.Context, uid int, c *sidecarConfig) (*proxy, error) {
@@ -140,7 +158,7 @@ func (l *lab) startSidecar(ctx context.Context, uid int, c *sidecarConfig) (*pro
 		return nil, err
 	}
 	config := filepath.Join(c.Dir, "sidecar.yaml")
-	if err := errors.Join(fill(config, sidecarTemplate, c), fill(filepath.Join(c.Dir, "bench.yaml"), manifestTemplate, c)); err != nil {
+	if err := errors.Join(fill(config, sidecarTemplate, c), c.writeManifest(), c.writeRevocations()); err != nil {
 		return nil, err
 	}
 	child, err := spawn(ctx, uid, l.sidecar, "run", "--config", config)
