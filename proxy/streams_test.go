@@ -37,8 +37,15 @@ func newStreamLab(t testing.TB) *streamLab {
 		f.manifest = replaceOnce(f.manifest, "  rules:\n", "  rules:\n    - {host: \"ruled.ok.test:"+p+"\", methods: [GET, POST], paths: [\"/ok/*\", \"/ok\"]}\n")
 	})
 	s.up.cert = s.tls.TLS.Certificates[0]
+	done := make(chan struct{})
+	t.Cleanup(func() { close(done) })
 	go func() { // records are looked at, not waited for one by one
-		for range s.records.more {
+		for {
+			select {
+			case <-s.records.more:
+			case <-done:
+				return
+			}
 		}
 	}()
 	return s
