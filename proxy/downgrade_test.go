@@ -81,6 +81,9 @@ func (f *frames) outcome(t testing.TB, stream uint32) string {
 		if err != nil {
 			return "closed"
 		}
+		if g, ok := frame.(*http2.GoAwayFrame); ok && g.ErrCode != http2.ErrCodeNo {
+			return "closed" // as it will be in a moment
+		}
 		if frame.Header().StreamID != stream {
 			continue
 		}
