@@ -27,9 +27,22 @@ func Rules(p Plan) []Rule {
 	all = append(all, p.closedPorts()...)
 	all = append(all, p.paths()...)
 	all = append(all, p.ownLoopback()...)
-	return append(all,
+	all = append(all,
 		Rule{Chain: Fence, Name: "every other connection", Proto: tcp, Do: Reject},
 		Rule{Chain: Fence, Name: "everything else", Do: Reject})
+	return append(all, p.exits()...)
+}
+
+// exits keep what is for a loopback address in the pod. A socket that is bound to another interface (SO_BINDTODEVICE, which needs
+// no capability) sends it out there, redirected or not, and a node with route_localnet, as kube-proxy sets it, takes it for its own.
+func (p Plan) exits() []Rule {
+	all := []Rule{{Chain: Exit, Name: "over loopback", OutLo: true, Do: Accept}}
+	for _, local := range p.local() {
+		all = append(all, Rule{
+			Chain: Exit, Name: fmt.Sprintf("%s that is not for loopback", family(local.Addr())), Dst: local, NotDst: true, Do: Accept,
+		})
+	}
+	return all
 }
 
 // local are the loopback ranges of the families that the plan knows.
@@ -50,11 +63,11 @@ func family(a netip.Addr) string {
 // redirects turn what a tool sends to its proxy. Queries for names come first, since they may go to a loopback address.
 func redirects(p Plan, t Tool) []Rule {
 	var all []Rule
-	if p.DNS != 0 {
+	if t.DNS != 0 {
 		for _, proto := range []uint8{udp, tcp} {
 			all = append(all, Rule{
 				Chain: Redirect, Name: fmt.Sprintf("uid %d, DNS over %s", t.UID, protoName(proto)),
-				UID: t.UID, Proto: proto, Port: 53, Do: RedirectTo, To: p.DNS,
+				UID: t.UID, Proto: proto, Port: 53, Do: RedirectTo, To: t.DNS,
 			})
 		}
 	}
@@ -89,7 +102,7 @@ func (p Plan) answers() []Rule {
 		all = append(all, right, wrong)
 	}
 	add(p.Proxy, tcp)
-	if p.DNS != 0 {
+	if slices.ContainsFunc(p.Tools, func(t Tool) bool { return t.DNS != 0 }) {
 		add(p.Proxy, udp)
 	}
 	var known []uint32
@@ -159,12 +172,12 @@ func (p Plan) entrance(t Tool) []Rule {
 			Proto: tcp, Port: t.Listener.Port(), DNAT: t.Transparent,
 		})
 	}
-	if p.DNS != 0 {
+	if t.DNS != 0 {
 		for _, proto := range []uint8{udp, tcp} {
 			for _, a := range []netip.Addr{loopback4, loopback6} {
 				add(a, Rule{
 					Name:  fmt.Sprintf("uid %d to the name server over %s and %s", t.UID, protoName(proto), family(a)),
-					Proto: proto, Port: p.DNS, DNAT: true,
+					Proto: proto, Port: t.DNS, DNAT: true,
 				})
 			}
 		}
