@@ -123,6 +123,7 @@ func TestCheckOfAnotherPlan(t *testing.T) {
 		"another admin port": func(p *Plan) { p.Ports = []uint16{15021} },
 		"a path":             func(p *Plan) { p.Paths = []Path{{toolA, toolB, 8000}} },
 		"a name server":      func(p *Plan) { p.Tools[1].DNS = dnsPort },
+		"a probe":            func(p *Plan) { p.Probes = []netip.AddrPort{netip.MustParseAddrPort("192.0.2.254:15091")} },
 		"without IPv6":       func(p *Plan) { p.IPv6 = false },
 	} {
 		t.Run(name, func(t *testing.T) {

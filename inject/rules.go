@@ -14,12 +14,13 @@ var (
 
 // Rules are the rules of a valid plan, in the order in which the kernel tries them. The first that matches decides.
 func Rules(p Plan) []Rule {
-	var all []Rule
+	all := p.turns()
 	for _, t := range p.Tools {
 		all = append(all, redirects(p, t)...)
 	}
 	all = append(all, p.answers()...)
 	all = append(all, conversations()...)
+	all = append(all, p.returns()...)
 	all = append(all, p.leaving()...)
 	for _, t := range p.Tools {
 		all = append(all, p.entrance(t)...)
@@ -78,6 +79,34 @@ func redirects(p Plan, t Tool) []Rule {
 		all = append(all, Rule{
 			Chain: Redirect, Name: fmt.Sprintf("uid %d, %s", t.UID, family(local.Addr())),
 			UID: t.UID, Dst: local, NotDst: true, Proto: tcp, Do: RedirectTo, To: t.Listener.Port(),
+		})
+	}
+	return all
+}
+
+// turns send the proxy's probes back to it, and returns let them in.
+func (p Plan) turns() []Rule {
+	var all []Rule
+	for _, probe := range p.Probes {
+		a := probe.Addr()
+		all = append(all, Rule{
+			Chain: Redirect, Name: "the proxy's probe over " + family(a),
+			UID: p.Proxy, Dst: netip.PrefixFrom(a, a.BitLen()), Proto: tcp, Port: probe.Port(), Do: RedirectTo, To: probe.Port(),
+		})
+	}
+	return all
+}
+
+func (p Plan) returns() []Rule {
+	var all []Rule
+	for _, probe := range p.Probes {
+		a := loopback6
+		if probe.Addr().Is4() {
+			a = loopback4
+		}
+		all = append(all, Rule{
+			Chain: Fence, Name: "the proxy's probe back over " + family(a),
+			UID: p.Proxy, Dst: netip.PrefixFrom(a, a.BitLen()), Proto: tcp, Port: probe.Port(), DNAT: true, SetMark: p.Proxy, Do: Accept,
 		})
 	}
 	return all

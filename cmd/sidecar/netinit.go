@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/inject"
+	"github.com/toolgate/toolgate/proxy"
 )
 
 // netinitFlags are the flags of netinit.
@@ -157,6 +158,9 @@ func (f *netinitFlags) plan(s *config.Snapshot) (inject.Plan, error) {
 	var err error
 	if p.Ports, err = sidecarPorts(s); err != nil {
 		return p, err
+	}
+	if s.Fence.Rules == config.FenceNetinit {
+		p.Probes = proxy.FenceProbes(s.Fence.ProbePort)
 	}
 	return p, p.Validate()
 }

@@ -18,7 +18,7 @@ func TestFence(t *testing.T) {
 		run  func(t *testing.T, p *pod)
 	}{
 		{"allowed", fenceAllowed}, {"tools", fenceTools}, {"strangers", fenceStrangers}, {"direct", fenceDirect}, {"names", fenceNames},
-		{"dead", fenceDead}, {"escapes", fenceEscapes},
+		{"dead", fenceDead}, {"escapes", fenceEscapes}, {"ipv4-only", fenceIPv4Only}, {"lifted", fenceLifted}, {"by-itself", fenceByItself},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l.begin()
@@ -168,6 +168,20 @@ func fenceNames(t *testing.T, p *pod) {
 	}
 	p.unasked(t)
 	p.tap.silent(t)
+}
+
+// fenceIPv4Only: nothing of a tool's passes over IPv6, and the sidecar's test of both families still holds.
+func fenceIPv4Only(t *testing.T, p *pod) {
+	p.netinit(t, "--ipv4-only")
+	p.expect(t, uid1, "tcp", "["+addrSix+"]:443", "refused")
+	p.expect(t, uid1, "udp", "["+addrSix+"]:53", "not permitted")
+	if out, code := p.curl(t, uid1, "upstream-ca.pem", "https://a.wild.test/"); code != 0 {
+		t.Errorf("over IPv4: exit %d, %s", code, out)
+	}
+	if status, body := p.adminGet("/readyz"); status != 200 {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	p.tap.only(t)
 }
 
 // fenceDead: without the sidecar nothing passes, and the tool is told at once.

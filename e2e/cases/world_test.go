@@ -34,6 +34,7 @@ type settings struct {
 	admin       string
 	resolver    string
 	listeners   string
+	fence       string
 	issuer      string
 	log         string
 	stdout      io.Writer // nil: collected
@@ -72,6 +73,7 @@ func (l *lab) files(t *testing.T, options ...func(*settings)) *world {
 		intercept:   "{caOutFile: ca.pem}",
 		limits:      "{headerTimeout: 2s, dialTimeout: 5s, idleTimeout: 20s, drain: 1s}",
 		revocations: "[]", admin: "127.0.0.1:0", resolver: "127.0.0.1:53", log: "info",
+		fence:     "{}",
 		listeners: "[{name: t1, address: \"127.0.0.1:0\", tool: t1}, {name: t2, address: \"127.0.0.1:0\", tool: t2}]",
 		issuer:    fmt.Sprintf("{issuer: %q, audiences: [toolgate]}", l.issuer.URL()),
 	}
@@ -132,6 +134,7 @@ func (w *world) writeAll(t *testing.T) {
 kind: Sidecar
 mode: enforce
 listeners: %s
+fence: %s
 admin: {address: %q}
 manifests: ["t*.yaml"]
 identity:
@@ -148,7 +151,7 @@ killSwitch: {file: revocations.yaml, stateDir: state}
 audit: {output: stdout}
 log: {level: %s}
 limits: %s
-`, s.listeners, s.admin, s.issuer, s.resolver, s.egress, s.intercept, s.log, s.limits))
+`, s.listeners, s.fence, s.admin, s.issuer, s.resolver, s.egress, s.intercept, s.log, s.limits))
 }
 
 // start runs the sidecar and waits until it is ready.
