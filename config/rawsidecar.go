@@ -12,6 +12,7 @@ type rawConfig struct {
 	Kind       field[kindSidecar]          `key:"kind" is:"required" doc:"Kind of this file."`
 	Mode       field[rawMode]              `key:"mode" default:"enforce" doc:"report decides and records, and lets pass what the egress policy alone would deny."`
 	Listeners  field[[]field[rawListener]] `key:"listeners" is:"required,nonempty" doc:"Proxy ports."`
+	Fence      field[rawFence]             `key:"fence" doc:"The rules around the pod's network that keep tools in."`
 	Admin      field[rawAdmin]             `key:"admin" doc:"Port for /metrics, /healthz and /readyz. Missing: none."`
 	Manifests  field[[]field[string]]      `key:"manifests" is:"required,nonempty" doc:"Manifest files, as glob patterns relative to this file's folder."`
 	Identity   field[rawIdentity]          `key:"identity" doc:"Whose tokens are believed."`
@@ -32,6 +33,11 @@ type rawListener struct {
 	Tool      field[name]          `key:"tool" doc:"The one tool of this listener. Either this or tools."`
 	Tools     field[[]field[name]] `key:"tools" is:"nonempty" doc:"Tools of this listener, chosen by the user name of Proxy-Authorization."`
 	TokenFile field[string]        `key:"tokenFile" is:"blank" doc:"File with the caller's token for clients that send none."`
+}
+
+type rawFence struct {
+	Rules     field[fenceRules] `key:"rules" doc:"Whose they are. netinit: sidecar netinit's; the sidecar tests that they are in force, and denies every call while they are not. external: somebody else's, which it cannot test. Missing: netinit if a listener is transparent, else none are expected."`
+	ProbePort field[int]        `key:"probePort" default:"15091" min:"1" max:"65535" doc:"Port of the loopback addresses by which the sidecar tests the rules of netinit."`
 }
 
 type rawAdmin struct {

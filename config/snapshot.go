@@ -25,6 +25,7 @@ type Snapshot struct {
 	Files      []string // for watching, absolute: every file read, the config's first, then the patterns of manifests
 	Mode       Mode
 	Listeners  []Listener
+	Fence      Fence
 	Admin      string // "host:port"; empty: no admin listener
 	Tools      map[string]*Tool
 	Identity   Identity
@@ -55,6 +56,18 @@ type Listener struct {
 	Tool      string   // the one tool of this listener, or
 	Tools     []string // several, chosen by the user name of Proxy-Authorization
 	TokenFile string   // the caller's token when the client gives none
+}
+
+// Whose rules fence the pod's network in.
+const (
+	FenceNetinit  = "netinit"
+	FenceExternal = "external"
+)
+
+// Fence is what the sidecar may expect of the network around it.
+type Fence struct {
+	Rules     string // FenceNetinit, FenceExternal, or empty: none are expected
+	ProbePort uint16
 }
 
 // Identity is whom the sidecar believes.

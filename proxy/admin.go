@@ -50,6 +50,12 @@ func (p *Proxy) ready(ctx context.Context) (map[string]string, bool) {
 	if err := p.audit.Ready(); err != nil {
 		fail("audit", redact.Error(err))
 	}
+	if p.fence != nil {
+		checks["fence"] = "ok"
+		if err := p.fence.Check(ctx); err != nil {
+			fail("fence", err.Error())
+		}
+	}
 	if p.draining.Load() {
 		fail("lifecycle", "draining")
 	}

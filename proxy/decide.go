@@ -58,6 +58,10 @@ func (c *call) judgeCaller(ctx context.Context, a *ask) *Denial {
 	if d != nil {
 		return d
 	}
+	if d := c.proxy.fenceDenial(); d != nil {
+		c.step("tool", d, "")
+		return d
+	}
 	name := c.listener.Tool
 	if name == "" && slices.Contains(c.listener.Tools, user) {
 		name = user

@@ -158,6 +158,7 @@ var (
 	descRevision = prometheus.NewDesc("toolgate_kill_switch_revision", "Revision of the kill switch's set.", nil, nil)
 	descAge      = prometheus.NewDesc("toolgate_kill_switch_age_seconds", "Time since the least recently heard source was heard; +Inf if one never was.", nil, nil)
 	descActive   = prometheus.NewDesc("toolgate_kill_switch_active", "Revocations in force.", nil, nil)
+	descFence    = prometheus.NewDesc("toolgate_fence_in_force", "1 if the last test found the rules of netinit in force, else 0. Absent where none are expected.", nil, nil)
 	descRunning  = prometheus.NewDesc("toolgate_calls_running", "Calls that are running and would be cut by a revocation.", nil, nil)
 )
 
@@ -168,6 +169,7 @@ func (s state) Describe(ch chan<- *prometheus.Desc) {
 	ch <- descAge
 	ch <- descActive
 	ch <- descRunning
+	ch <- descFence
 }
 
 // Collect implements prometheus.Collector.
@@ -190,4 +192,11 @@ func (s state) Collect(ch chan<- prometheus.Metric) {
 	gauge(descAge, ageSeconds(k.Age))
 	gauge(descActive, float64(k.Active))
 	gauge(descRunning, float64(k.Running))
+	if s.p.fence != nil {
+		inForce := 0.0
+		if s.p.fence.InForce() == nil {
+			inForce = 1
+		}
+		gauge(descFence, inForce)
+	}
 }

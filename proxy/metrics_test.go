@@ -103,6 +103,7 @@ func TestMetricsPage(t *testing.T) {
 	l := newLab(t)
 	use(l)
 	(&stub{proxy: l.proxy, listener: "tool"}).count(dns.RcodeSuccess)
+	l.proxy.fence = testFence(t)
 	got, want := documented(t), gathered(t, l)
 	for _, name := range registered(t, l) {
 		if _, shown := want[name]; !shown {

@@ -29,6 +29,7 @@ type Proxy struct {
 	tunnels *registry
 	running requests
 	inner   *innerServer
+	fence   *Fence // nil: none is expected
 
 	mu        sync.Mutex
 	servers   []*http.Server
@@ -37,7 +38,7 @@ type Proxy struct {
 	draining  atomic.Bool
 }
 
-// Options are what a Proxy is made of; all are needed.
+// Options are what a Proxy is made of; all but Fence are needed.
 type Options struct {
 	Gates   *Gates
 	Kill    *killswitch.Switch
@@ -45,11 +46,12 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 	CA      *CA
+	Fence   *Fence // nil: nobody expects one
 }
 
 // New returns a proxy that serves nothing yet.
 func New(o Options) *Proxy {
-	p := &Proxy{kill: o.Kill, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA)}
+	p := &Proxy{kill: o.Kill, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA), fence: o.Fence}
 	limits := o.Gates.snapshot.Limits
 	p.gates.Store(o.Gates)
 	p.tunnels = newRegistry(limits)

@@ -38,6 +38,7 @@ type app struct {
 	ca      [sha256.Size]byte // of the files that the CA was loaded from
 	addrs   map[string]string // what each listener got, by name; "admin" is one of them
 	admin   *http.Server
+	fence   *proxy.Fence // nil: none is expected
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	failed  chan error
@@ -63,8 +64,15 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 			for _, ln := range lns {
 				_ = ln.Close()
 			}
+			a.fence.Close()
 		}
 	}()
+	if s.Fence.Rules == config.FenceNetinit {
+		if a.fence, err = proxy.OpenFence(s.Fence.ProbePort, a.log); err != nil {
+			return nil, err
+		}
+		a.own = append(a.own, a.fence.Addresses()...)
+	}
 	a.metrics = proxy.NewMetrics(s, buildVersion())
 	gates, err := proxy.NewGates(s, a.own, a.metrics.Broker, nil)
 	if err != nil {
@@ -79,7 +87,7 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 		return nil, err
 	}
 	a.openKillSwitch(s.KillSwitch)
-	a.proxy = proxy.New(proxy.Options{Gates: gates, Kill: a.kill, Audit: a.audit, Log: a.log, Metrics: a.metrics, CA: ca})
+	a.proxy = proxy.New(proxy.Options{Gates: gates, Kill: a.kill, Audit: a.audit, Log: a.log, Metrics: a.metrics, CA: ca, Fence: a.fence})
 	a.loadRevocations()
 	ctx, cancel := context.WithCancel(context.Background())
 	a.stop = cancel
@@ -226,6 +234,11 @@ func (a *app) serve(ctx context.Context, s *config.Snapshot, lns []net.Listener)
 		a.running.Go(func() { a.fail(a.admin.Serve(lns[len(lns)-1])) })
 		a.log.Info("listening", "listener", "admin", "address", a.addrs["admin"])
 	}
+	if a.fence != nil {
+		check := func() { _ = a.fence.Check(ctx) }
+		a.running.Go(check)
+		a.every(ctx, fenceInterval, check)
+	}
 	a.watch(ctx, a.watched, a.reload, a.recheck)
 	a.every(ctx, retryInterval, a.retry)
 	if a.file != nil {
@@ -259,6 +272,7 @@ func (a *app) shutdown(ctx context.Context) error {
 		_ = a.admin.Close()
 	}
 	a.running.Wait()
+	a.fence.Close()
 	err := a.audit.Close(5 * time.Second)
 	if err != nil {
 		a.log.Error("records were lost", "error", err)

@@ -109,6 +109,7 @@ func sameFrame(now, next *config.Snapshot) error {
 		same bool
 	}{
 		{"listeners or admin", slices.Equal(ports(now), ports(next))},
+		{"fence", now.Fence == next.Fence},
 		{"intercept's CA", intercept(now) == intercept(next)},
 		{"killSwitch", now.KillSwitch == next.KillSwitch},
 		{"audit", now.Audit == next.Audit},

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +33,9 @@ type settings struct {
 	revocations string
 	admin       string
 	resolver    string
+	listeners   string
+	fence       string
+	issuer      string
 	log         string
 	stdout      io.Writer // nil: collected
 }
@@ -47,7 +51,9 @@ type world struct {
 	stdout, stderr  *lockedBuffer
 	cmd             *exec.Cmd
 	exited          chan struct{}
-	mayEnd          bool // the case ends the sidecar itself
+	launch          func(*exec.Cmd) error // starts the sidecar
+	from            netip.Addr            // where the tests ask the admin port from
+	mayEnd          bool                  // the case ends the sidecar itself
 	interceptCAFile string
 }
 
@@ -67,11 +73,14 @@ func (l *lab) files(t *testing.T, options ...func(*settings)) *world {
 		intercept:   "{caOutFile: ca.pem}",
 		limits:      "{headerTimeout: 2s, dialTimeout: 5s, idleTimeout: 20s, drain: 1s}",
 		revocations: "[]", admin: "127.0.0.1:0", resolver: "127.0.0.1:53", log: "info",
+		fence:     "{}",
+		listeners: "[{name: t1, address: \"127.0.0.1:0\", tool: t1}, {name: t2, address: \"127.0.0.1:0\", tool: t2}]",
+		issuer:    fmt.Sprintf("{issuer: %q, audiences: [toolgate]}", l.issuer.URL()),
 	}
 	for _, o := range options {
 		o(&s)
 	}
-	w := &world{lab: l, dir: t.TempDir(), settings: s}
+	w := &world{lab: l, dir: t.TempDir(), settings: s, launch: (*exec.Cmd).Start, from: tester}
 	w.interceptCAFile = filepath.Join(w.dir, "ca.pem")
 	w.tokenA = w.mint(t, map[string]any{"sub": "user:alice", "tenant": "A", "agent_id": "a1", "task_id": "k1", "run_id": "r1"})
 	w.tokenB = w.mint(t, map[string]any{"sub": "user:bob", "tenant": "B", "agent_id": "b1", "task_id": "kb", "run_id": "rb"})
@@ -124,13 +133,12 @@ func (w *world) writeAll(t *testing.T) {
 	w.write(t, "sidecar.yaml", fmt.Sprintf(`apiVersion: toolgate/v1
 kind: Sidecar
 mode: enforce
-listeners:
-  - {name: t1, address: "127.0.0.1:0", tool: t1}
-  - {name: t2, address: "127.0.0.1:0", tool: t2}
+listeners: %s
+fence: %s
 admin: {address: %q}
 manifests: ["t*.yaml"]
 identity:
-  issuers: [{issuer: %q, audiences: [toolgate]}]
+  issuers: [%s]
 broker:
   bindings:
     - {name: a, tools: [t1], targets: ["api.ok.test:443"], static: {file: secret-a, prefix: "Bearer "}}
@@ -143,7 +151,7 @@ killSwitch: {file: revocations.yaml, stateDir: state}
 audit: {output: stdout}
 log: {level: %s}
 limits: %s
-`, s.admin, w.issuer.URL(), s.resolver, s.egress, s.intercept, s.log, s.limits))
+`, s.listeners, s.fence, s.admin, s.issuer, s.resolver, s.egress, s.intercept, s.log, s.limits))
 }
 
 // start runs the sidecar and waits until it is ready.
@@ -155,7 +163,7 @@ func (w *world) start(t *testing.T) {
 	if w.settings.stdout != nil {
 		w.cmd.Stdout = w.settings.stdout
 	}
-	if err := w.cmd.Start(); err != nil {
+	if err := w.launch(w.cmd); err != nil {
 		t.Fatal(err)
 	}
 	cmd, exited := w.cmd, w.exited
@@ -198,14 +206,22 @@ func (w *world) ready() bool {
 
 // adminGet asks the sidecar's admin port.
 func (w *world) adminGet(path string) (int, string) {
-	tr := &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: tester.AsSlice()}}).DialContext, DisableKeepAlives: true}
-	res, err := (&http.Client{Transport: tr, Timeout: 5 * time.Second}).Get("http://" + w.admin + path)
+	tr := &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: w.from.AsSlice()}}).DialContext, DisableKeepAlives: true}
+	res, err := (&http.Client{Transport: tr, Timeout: 5 * time.Second}).Get("http://" + w.adminAddress() + path)
 	if err != nil {
 		return 0, ""
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, _ := io.ReadAll(res.Body)
 	return res.StatusCode, string(body)
+}
+
+// adminAddress is where the tests reach the admin port: in a pod, by the pod's address.
+func (w *world) adminAddress() string {
+	if w.from == tester {
+		return w.admin
+	}
+	return net.JoinHostPort(pod4.Addr().String(), podAdmin)
 }
 
 // stop ends the sidecar in the way that Kubernetes does. It may be called again.
