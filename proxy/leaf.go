@@ -39,10 +39,13 @@ func (l *leaves) use(ca *CA) {
 func (l *leaves) get(host string) (*tls.Certificate, error) {
 	now := time.Now()
 	ca := l.ca.Load()
-	if c, ok := l.cache.Get(host); ok && now.Before(c.Leaf.NotAfter.Add(-leafMargin)) && bytes.Equal(c.Certificate[1], ca.cert.Raw) {
+	if c := l.held(host, ca, now); c != nil {
 		return c, nil
 	}
 	v, err, _ := l.flight.Do(host, func() (any, error) {
+		if c := l.held(host, ca, now); c != nil { // minted since it was looked for
+			return c, nil
+		}
 		c, err := ca.leaf(host, now)
 		if err == nil {
 			l.cache.Add(host, c)
@@ -53,4 +56,13 @@ func (l *leaves) get(host string) (*tls.Certificate, error) {
 		return nil, err
 	}
 	return v.(*tls.Certificate), nil
+}
+
+// held returns the leaf that was minted before, if it is still good, or nil.
+func (l *leaves) held(host string, ca *CA, now time.Time) *tls.Certificate {
+	c, ok := l.cache.Get(host)
+	if !ok || now.After(c.Leaf.NotAfter.Add(-leafMargin)) || !bytes.Equal(c.Certificate[1], ca.cert.Raw) {
+		return nil
+	}
+	return c
 }
