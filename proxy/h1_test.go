@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/egress"
 )
 
 // scripted is a raw upstream whose connections are numbered; each request goes to serve, which reports whether the connection
@@ -183,7 +188,7 @@ func TestH1PoolIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = ln.Close() }()
-	p := &h1Pool{idle: map[origin][]*h1Conn{}}
+	p := &h1Pool{idle: map[origin][]*h1Conn{}, waiting: map[origin][]*waiter{}}
 	held := func(n int) {
 		t.Helper()
 		sum := 0
@@ -219,7 +224,7 @@ func TestH1PoolIsBounded(t *testing.T) {
 	if _, err := last.conn.Write([]byte("x")); err == nil {
 		t.Error("the one too many is open")
 	}
-	old := p.take(origin{host: "a"})
+	old, _ := p.take(origin{host: "a"})
 	p.put(old)
 	for _, c := range p.idle[origin{host: "a"}][:maxIdlePerHost-1] {
 		c.since -= int64(idleTime)
@@ -253,5 +258,46 @@ func TestHeadThatWouldNotStayOnItsLines(t *testing.T) {
 		if _ = w.Flush(); err == nil && strings.Contains(b.String(), "\nX:") || err == nil && name != "header" {
 			t.Errorf("%s: %q", name, b.String())
 		}
+	}
+}
+
+// deafDialer never connects.
+type deafDialer struct{ asked chan struct{} }
+
+func (d deafDialer) Dial(ctx context.Context, _, _ string, _ uint16, _ *egress.Attempts) (*net.TCPConn, error) {
+	d.asked <- struct{}{}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (deafDialer) Check(context.Context, string, string, uint16) error { return nil }
+
+// TestH1ConnectionGivenBack serves a call that would otherwise wait for a new one.
+func TestH1ConnectionGivenBack(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	tcp, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, d := origin{host: "a", port: 80}, deafDialer{make(chan struct{}, 2)}
+	p := newH1Pool("t1", d, &tls.Config{}, config.Limits{MaxHeaderBytes: 1 << 10})
+	given := newH1Conn(o, tcp.(*net.TCPConn), tcp, 1<<10)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	got := make(chan *h1Conn)
+	go func() { c, _ := p.get(ctx, o, nil); got <- c }()
+	<-d.asked
+	p.put(given)
+	if c := <-got; c != given {
+		t.Fatal("another connection")
+	}
+	go func() { c, _ := p.get(ctx, o, nil); got <- c }()
+	<-d.asked
+	cancel(errDrained)
+	if c := <-got; c != nil || len(p.waiting) != 0 {
+		t.Errorf("connection %v, %d waiting", c, len(p.waiting))
 	}
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type h1Pool struct {
 
 	mu      sync.Mutex
 	idle    map[origin][]*h1Conn // the one used last is the last
+	waiting map[origin][]*waiter // who came first is the first
 	held    int                  // in idle
 	tidier  *time.Timer          // set while anything is idle
 	retired bool
@@ -43,33 +45,94 @@ func newH1Pool(tool string, d dialer, conf *tls.Config, limits config.Limits) *h
 	conf = conf.Clone()
 	conf.NextProtos = []string{"http/1.1"}
 	return &h1Pool{
-		tool: tool, dialer: d, tls: conf, timeout: limits.DialTimeout, header: limits.MaxHeaderBytes, idle: map[origin][]*h1Conn{},
+		tool: tool, dialer: d, tls: conf, timeout: limits.DialTimeout, header: limits.MaxHeaderBytes, idle: map[origin][]*h1Conn{}, waiting: map[origin][]*waiter{},
 	}
 }
 
-// get returns a connection that idles and is still good, else a new one.
+// get returns a connection that idles and is still good, else a new one or one that is given back before that is made,
+// whichever comes first: a name server that is away must not fail calls to where connections are open.
 func (p *h1Pool) get(ctx context.Context, o origin, at *egress.Attempts) (*h1Conn, error) {
-	for c := p.take(o); c != nil; c = p.take(o) {
-		if c.quiet() {
+	for {
+		c, w := p.take(o)
+		if c == nil {
+			var err error
+			if c, err = p.wait(ctx, o, w, at); err != nil {
+				return nil, err
+			}
+		}
+		if !c.used || c.quiet() {
 			return c, nil
 		}
 		c.abort()
 	}
-	return p.open(ctx, o, at)
 }
 
-func (p *h1Pool) take(o origin) *h1Conn {
+// waiter is a call that waits for a connection.
+type waiter struct {
+	conn   chan *h1Conn // holds one
+	failed chan error   // holds one
+}
+
+// take returns the connection that was used last, or a place among those who wait for one.
+func (p *h1Pool) take(o origin) (*h1Conn, *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.idle[o]
 	if len(l) == 0 {
-		return nil
+		w := &waiter{conn: make(chan *h1Conn, 1), failed: make(chan error, 1)}
+		p.waiting[o] = append(p.waiting[o], w)
+		return nil, w
 	}
 	c := l[len(l)-1]
 	l[len(l)-1] = nil
 	p.idle[o] = l[:len(l)-1] // kept when empty: tidy drops it
 	p.held--
-	return c
+	return c, nil
+}
+
+// wait connects and waits for that, or for another call's connection. What is made in vain is kept for the next call.
+func (p *h1Pool) wait(ctx context.Context, o origin, w *waiter, at *egress.Attempts) (*h1Conn, error) {
+	dialing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer cancel()
+		c, err := p.open(dialing, o, at)
+		switch {
+		case err != nil:
+			w.failed <- err
+		case p.leave(o, w):
+			w.conn <- c
+		default:
+			p.put(c)
+		}
+	}()
+	var err error
+	select {
+	case c := <-w.conn:
+		return c, nil
+	case err = <-w.failed:
+	case <-ctx.Done():
+		cancel()
+		err = context.Cause(ctx)
+	}
+	if !p.leave(o, w) {
+		p.put(<-w.conn) // given meanwhile
+	}
+	return nil, err
+}
+
+// leave gives a place up and reports whether it was still held; if not, a connection has been given to it or is about to be.
+func (p *h1Pool) leave(o origin, w *waiter) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.waiting[o]
+	i := slices.Index(l, w)
+	if i < 0 {
+		return false
+	}
+	if p.waiting[o] = slices.Delete(l, i, i+1); len(l) == 1 {
+		delete(p.waiting, o)
+	}
+	return true
 }
 
 // open connects. The socket's address is judged by the dialer, the certificate by TLS; neither can be skipped.
@@ -93,7 +156,7 @@ func (p *h1Pool) open(ctx context.Context, o origin, at *egress.Attempts) (*h1Co
 	return newH1Conn(o, tcp, t, p.header), nil
 }
 
-// put keeps a connection for another request, or closes it.
+// put gives a connection to who waits for one, keeps it for another request, or closes it.
 func (p *h1Pool) put(c *h1Conn) {
 	if !p.keep(c) {
 		_ = c.conn.Close()
@@ -103,6 +166,14 @@ func (p *h1Pool) put(c *h1Conn) {
 func (p *h1Pool) keep(c *h1Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if waiting := p.waiting[c.origin]; len(waiting) > 0 {
+		c.used = true
+		waiting[0].conn <- c
+		if p.waiting[c.origin] = slices.Delete(waiting, 0, 1); len(waiting) == 1 {
+			delete(p.waiting, c.origin)
+		}
+		return true
+	}
 	l := p.idle[c.origin]
 	if p.retired || p.held >= maxIdle || len(l) >= maxIdlePerHost {
 		return false
