@@ -93,7 +93,7 @@ func TestDrainOfHTTP2(t *testing.T) {
 			}
 		}
 	}
-	cc, err := (&http2.Transport{}).NewClientConn(&spiedConn{Conn: tc, read: read})
+	cc, err := h2Over(&spiedConn{Conn: tc, read: read})
 	if err != nil {
 		t.Fatal(err)
 	}

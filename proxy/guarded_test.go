@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -9,8 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"golang.org/x/net/http2"
 )
 
 // unreadable are requests that net/http refuses before any handler runs.
@@ -115,7 +114,7 @@ func TestHTTP2InsideATunnel(t *testing.T) {
 	roots := l.roots.Clone()
 	roots.AddCert(l.ca.cert)
 	tc := tls.Client(l.connectTo(l.target("bound.ok.test"), ""), &tls.Config{ServerName: "bound.ok.test", RootCAs: roots, NextProtos: []string{"h2"}})
-	cc, err := (&http2.Transport{}).NewClientConn(tc)
+	cc, err := h2Over(tc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,4 +126,11 @@ func TestHTTP2InsideATunnel(t *testing.T) {
 		}
 		_ = res.Body.Close()
 	}
+}
+
+// h2Over returns net/http's client of HTTP/2 on a connection whose TLS is made by hand.
+func h2Over(conn net.Conn) (*http.ClientConn, error) {
+	tr := &http.Transport{Protocols: new(http.Protocols), DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	return tr.NewClientConn(context.Background(), "http", "inside.test:80")
 }
