@@ -214,7 +214,8 @@ func FuzzBody(f *testing.F) {
 		f.Add(`{"w":`+quote(fmt.Sprintf(shape, quote("x")))+`}`, "k")
 	}
 	for _, in := range []string{`[]`, `"\ud800"`, `{"a":"[REDACTED:field]"}`, `{"a":"Bearer Bearer x"}`, `["token=[REDACTED:field]x"]`,
-		`["password: \"a\\\"b\""]`, `["http://h/?a#b://c?d"]`, `["-----BEGIN-----END-----"]`, `["eyJeyJ.eyJ"]`, `["authorization:basic bearer x"]`} {
+		`["password: \"a\\\"b\""]`, `["http://h/?a#b://c?d"]`, `["-----BEGIN-----END-----"]`, `["eyJeyJ.eyJ"]`, `["authorization:basic bearer x"]`,
+		"{\"\":\"{\\\"\x7f\\\":0}\"}"} {
 		f.Add(in, "k")
 	}
 	s := NewScrubber([]string{"customer_email"})
