@@ -18,20 +18,22 @@ const module = "github.com/toolgate/toolgate"
 // may lists, for each package, the packages of this module that it may import. Gates are leaves; proxy runs them; cmd
 // wires. A package that is not listed fails the test.
 var may = map[string][]string{
-	".":           {},
-	"redact":      {},
-	"egress":      {},
-	"killswitch":  {},
-	"identity":    {},
-	"devissuer":   {},
-	"inject":      {},
-	"broker":      {"redact"},
-	"audit":       {"redact"},
-	"config":      {"broker", "egress", "identity", "killswitch", "redact"},
-	"proxy":       {"audit", "broker", "config", "egress", "identity", "killswitch", "redact"},
-	"cmd/sidecar": {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "proxy", "redact"},
-	"e2e":         {"devissuer"},
-	"e2e/cases":   {},
+	".":                 {},
+	"redact":            {},
+	"egress":            {},
+	"killswitch":        {},
+	"identity":          {},
+	"killswitch/ledger": {"killswitch"},
+	"killswitch/bus":    {"killswitch", "killswitch/ledger"},
+	"devissuer":         {},
+	"inject":            {},
+	"broker":            {"redact"},
+	"audit":             {"redact"},
+	"config":            {"broker", "egress", "identity", "killswitch", "redact"},
+	"proxy":             {"audit", "broker", "config", "egress", "identity", "killswitch", "redact"},
+	"cmd/sidecar":       {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "proxy", "redact"},
+	"e2e":               {"devissuer"},
+	"e2e/cases":         {},
 }
 
 // testsMay lists what the tests of a package may import besides.
