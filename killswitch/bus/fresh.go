@@ -36,7 +36,7 @@ func (f *freshness) answered(h *ledger.Heartbeat, local time.Time) {
 		f.signer, f.local = h.At, local
 		f.seen = nil
 	}
-	f.note(h)
+	f.note(h, local)
 }
 
 // unasked reports whether a heartbeat that answers no nonce is new: newer than any of its instance, and not late.
@@ -47,17 +47,17 @@ func (f *freshness) unasked(h *ledger.Heartbeat, local time.Time) bool {
 	if h.At.After(f.now(local)) {
 		f.signer, f.local = h.At, local
 	}
-	f.note(h)
+	f.note(h, local)
 	return true
 }
 
 // note forgets the instances whose next heartbeat would be late if it were not newer.
-func (f *freshness) note(h *ledger.Heartbeat) {
+func (f *freshness) note(h *ledger.Heartbeat, local time.Time) {
 	if f.seen == nil {
 		f.seen = map[string]time.Time{}
 	}
 	for instance, at := range f.seen {
-		if f.signer.Sub(at) > lateness {
+		if f.now(local).Sub(at) > lateness {
 			delete(f.seen, instance)
 		}
 	}

@@ -49,14 +49,18 @@ type Central struct {
 	state ledger.State
 }
 
-// Start starts a control plane that ends with the test. every is the time between heartbeats; 0: none of itself.
-func Start(t testing.TB, every time.Duration) *Central {
+// Start starts a control plane that ends with the test. every is the time between heartbeats; 0: none of itself. It signs
+// with a key of its own unless it is given one.
+func Start(t testing.TB, every time.Duration, signer ...*ledger.Signer) *Central {
 	t.Helper()
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+	if len(signer) == 0 {
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		signer = []*ledger.Signer{ledger.NewSigner(key)}
 	}
-	c := &Central{TB: t, Signer: ledger.NewSigner(key), Every: every, dir: t.TempDir(), port: -1, state: ledger.State{Log: "log-" + rand.Text()}}
+	c := &Central{TB: t, Signer: signer[0], Every: every, dir: t.TempDir(), port: -1, state: ledger.State{Log: "log-" + rand.Text()}}
 	t.Cleanup(c.Stop)
 	c.Run()
 	return c
