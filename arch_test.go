@@ -30,9 +30,9 @@ var may = map[string][]string{
 	"inject":                 {},
 	"broker":                 {"redact"},
 	"audit":                  {"redact"},
-	"config":                 {"broker", "egress", "identity", "killswitch", "redact"},
+	"config":                 {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "redact"},
 	"proxy":                  {"audit", "broker", "config", "egress", "identity", "killswitch", "redact"},
-	"cmd/sidecar":            {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "proxy", "redact"},
+	"cmd/sidecar":            {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "killswitch/bus", "killswitch/ledger", "proxy", "redact"},
 	"e2e":                    {"devissuer"},
 	"e2e/cases":              {},
 }
@@ -60,6 +60,8 @@ var barred = map[string][]string{
 	"github.com/coreos/go-oidc":           {"identity"},
 	"github.com/google/nftables":          {"inject"},
 	"github.com/mdlayher/netlink":         {"inject"},
+	"github.com/nats-io/nats.go":          {"killswitch/bus", "killswitch/bus/bustest"},
+	"github.com/nats-io/nats-server":      {"killswitch/bus/bustest"},
 	"golang.org/x/oauth2":                 {"broker"},
 }
 

@@ -31,6 +31,7 @@ type Metrics struct {
 	records   *prometheus.CounterVec
 	reloads   *prometheus.CounterVec
 	names     *prometheus.CounterVec
+	kill      killMetrics
 	info      *prometheus.GaugeVec
 }
 
@@ -57,6 +58,7 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		names:     counters("dns_queries_total", "DNS queries of tools, by what they were answered.", "tool", "result"),
 		info:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "config_revision_info", Help: "1 for the policy revision in force."}, []string{"revision"}),
 	}
+	m.kill = newKillMetrics(m.registry)
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "build_info", Help: "1, with the version that runs."}, []string{"version", "goversion"})
 	goVersion := "unknown"
 	if b, ok := debug.ReadBuildInfo(); ok {
@@ -168,6 +170,8 @@ func (s state) Describe(ch chan<- *prometheus.Desc) {
 	ch <- descAge
 	ch <- descActive
 	ch <- descRunning
+	ch <- descSourceAge
+	ch <- descLog
 }
 
 // Collect implements prometheus.Collector.
@@ -190,4 +194,10 @@ func (s state) Collect(ch chan<- prometheus.Metric) {
 	gauge(descAge, ageSeconds(k.Age))
 	gauge(descActive, float64(k.Active))
 	gauge(descRunning, float64(k.Running))
+	for source, age := range k.Sources {
+		gauge(descSourceAge, ageSeconds(age), source)
+	}
+	if revision, _, ok := s.p.killLog(); ok {
+		gauge(descLog, float64(revision))
+	}
 }

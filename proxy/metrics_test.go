@@ -103,6 +103,8 @@ func TestMetricsPage(t *testing.T) {
 	l := newLab(t)
 	use(l)
 	(&stub{proxy: l.proxy, listener: "tool"}).count(dns.RcodeSuccess)
+	l.metrics.KillSwitch("refused", "forged", 0)
+	l.proxy.killLog = func() (uint64, string, bool) { return 7, "", true }
 	got, want := documented(t), gathered(t, l)
 	for _, name := range registered(t, l) {
 		if _, shown := want[name]; !shown {
