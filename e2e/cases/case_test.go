@@ -32,6 +32,7 @@ func areas() []area {
 		{"http-parse", httpCases()},
 		{"lifecycle", lifecycleCases()},
 		{"load", loadCases()},
+		{"killswitch", killCases()},
 	}
 }
 

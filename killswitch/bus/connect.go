@@ -42,7 +42,10 @@ func (s *Source) connect() (*nats.Conn, error) {
 		nats.ReconnectBufSize(-1),   // what was to be said while nobody listened is out of date
 		nats.ConnectHandler(func(c *nats.Conn) { s.connected(c) }),
 		nats.ReconnectHandler(func(c *nats.Conn) { s.connected(c) }),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+		nats.DisconnectErrHandler(func(c *nats.Conn, err error) {
+			if c.IsClosed() {
+				return // by us
+			}
 			s.o.Log.Warn("kill switch bus lost; what is revoked stays so", "error", said(err))
 		}),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
