@@ -81,6 +81,7 @@ type rawBinding struct {
 
 type rawTokenExchange struct {
 	TokenURL         field[string]         `key:"tokenURL" is:"required" doc:"Token endpoint. https, or http on a loopback address."`
+	RevocationURL    field[string]         `key:"revocationURL" doc:"Revocation endpoint (RFC 7009), where tokens that the kill switch covers are revoked. https, or http on a loopback address. Missing: they end by themselves."`
 	Audience         field[string]         `key:"audience" doc:"Audience to ask for. At least one of audience and resource."`
 	Resource         field[string]         `key:"resource" doc:"Resource to ask for (RFC 8707), an absolute URI without fragment."`
 	Scopes           field[[]field[scope]] `key:"scopes" doc:"Scopes to ask for. Missing or empty: the manifest's requiredScopes."`

@@ -26,6 +26,7 @@ type Metrics struct {
 	exchanges *prometheus.CounterVec
 	exchange  prometheus.Histogram
 	cache     *prometheus.CounterVec
+	revoked   *prometheus.CounterVec
 	cuts      *prometheus.CounterVec
 	masks     *prometheus.CounterVec
 	records   *prometheus.CounterVec
@@ -51,6 +52,7 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		exchanges: counters("token_exchanges_total", "Requests for a credential to an issuer, by binding and result.", "binding", "result"),
 		exchange:  prometheus.NewHistogram(histogram("token_exchange_duration_seconds", "Time of a request for a credential to an issuer.", buckets)),
 		cache:     counters("token_cache_events_total", "What the credential cache did.", "result"),
+		revoked:   counters("token_revocations_total", "Tokens revoked at their issuer, by binding and result.", "binding", "result"),
 		cuts:      counters("calls_cut_total", "Running calls cut by the kill switch.", "tool"),
 		masks:     counters("redactions_total", "Masks put into payloads that were logged, by class.", "class"),
 		records:   counters("audit_records_total", "Records of calls, by what became of them.", "result"),
@@ -65,7 +67,7 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		goVersion = b.GoVersion
 	}
 	build.WithLabelValues(version, goVersion).Set(1)
-	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.cuts, m.masks, m.records, m.reloads, m.names,
+	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.records, m.reloads, m.names,
 		m.info, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.setTools(s)
 	for _, result := range []string{"written", "dropped", "error"} { // a rate needs the zero before the first one
@@ -139,8 +141,12 @@ func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc(
 
 // Broker counts what the broker did.
 func (m *Metrics) Broker(e broker.Event) {
-	if e.Name == "cache" {
+	switch e.Name {
+	case "cache":
 		m.cache.WithLabelValues(e.Result).Inc()
+		return
+	case "revocation":
+		m.revoked.WithLabelValues(e.Binding, e.Result).Inc()
 		return
 	}
 	m.exchanges.WithLabelValues(e.Binding, e.Result).Inc()
