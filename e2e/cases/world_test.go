@@ -33,9 +33,9 @@ type settings struct {
 	admin       string
 	resolver    string
 	log         string
-	kill        string // killSwitch
-	risk        string // of both tools
-	bindings    string // more of them
+	kill        string    // killSwitch
+	risk        string    // of both tools
+	bindings    string    // more of them
 	stdout      io.Writer // nil: collected
 }
 
