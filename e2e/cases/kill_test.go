@@ -178,6 +178,12 @@ func restartWithoutControlPlane(t *testing.T, w *world) {
 		if got := k.connect(t, "a.wild.test:443"); got.code != "revoked" {
 			t.Errorf("%s: the first call after the restart: %d %s", risk, got.status, got.code)
 		}
+		k.write(t, "token", k.tokenA)
+		explain := k.command("explain")
+		explain.Args = append(explain.Args, "--tool", "t1", "--url", "a.wild.test:443", "--token-file", filepath.Join(k.dir, "token"))
+		if out, err := explain.Output(); err == nil || !strings.Contains(string(out), "deny: 403 revoked") {
+			t.Errorf("%s: explain, which reads the saved state: %v\n%s", risk, err, out)
+		}
 		// Tool t2 is not revoked. Nobody knows whether it still is not.
 		other := map[string]int{"low": http.StatusOK, "high": http.StatusServiceUnavailable}[risk]
 		a := dialProxy(t, k.t2)

@@ -216,8 +216,21 @@ func TestLostDoubledAndReordered(t *testing.T) {
 	}
 	eventually(t, "the double is refused", func() bool { return s.count("refused behind") == 3 })
 
-	c.Stop() // what is appended meanwhile is lost for those who listen
-	c.Run()
+	// Lost on the way, and nothing comes after it: a heartbeat tells.
+	c.Live(false)
+	c.Revoke("lost", tool("lost"))
+	eventually(t, "what was lost is fetched", func() bool { return s.revoked("lost") })
+	// Lost, and the next one arrives.
+	c.Silent.Store(true)
+	c.Revoke("lost2", tool("lost2"))
+	c.Live(true)
+	c.Revoke("after", tool("after"))
+	eventually(t, "both", func() bool { return s.revoked("lost2") && s.revoked("after") })
+	if s.count("refused gap") == 0 {
+		t.Error("no gap was seen")
+	}
+	c.Silent.Store(false)
+
 	two := c.Revoke("r2", tool("b"))
 	three := c.Revoke("r3", tool("c"))
 	c.Publish(bus.SubjectLive, three.Encode())

@@ -98,17 +98,10 @@ func (c *Central) Run() {
 	if c.js, err = jetstream.New(c.conn); err != nil {
 		c.Fatal(err)
 	}
-	for _, conf := range []jetstream.StreamConfig{
-		{
-			Name: bus.Stream, Subjects: []string{bus.SubjectLog}, AllowDirect: true,
-			RePublish: &jetstream.RePublish{Source: bus.SubjectLog, Destination: bus.SubjectLive},
-		},
-		{Name: bus.CheckpointStream, Subjects: []string{bus.SubjectCheckpoint}, MaxMsgsPerSubject: 1, AllowDirect: true},
-	} {
-		if _, err := c.js.CreateOrUpdateStream(context.Background(), conf); err != nil {
-			c.Fatal(err)
-		}
-	}
+	c.Live(true)
+	c.stream(jetstream.StreamConfig{
+		Name: bus.CheckpointStream, Subjects: []string{bus.SubjectCheckpoint}, MaxMsgsPerSubject: 1, AllowDirect: true,
+	})
 	_, err = c.conn.QueueSubscribe(bus.SubjectSync, bus.QueueCentral, func(m *nats.Msg) {
 		var q bus.SyncRequest
 		if json.Unmarshal(m.Data, &q) == nil && !c.Silent.Load() {
@@ -122,6 +115,23 @@ func (c *Central) Run() {
 	c.stop = cancel
 	if c.Every > 0 {
 		c.done.Go(func() { c.beat(ctx) })
+	}
+}
+
+// Live says whether entries that are stored from now on reach those who listen. Without it they are lost on the way.
+func (c *Central) Live(on bool) {
+	c.Helper()
+	conf := jetstream.StreamConfig{Name: bus.Stream, Subjects: []string{bus.SubjectLog}, AllowDirect: true}
+	if on {
+		conf.RePublish = &jetstream.RePublish{Source: bus.SubjectLog, Destination: bus.SubjectLive}
+	}
+	c.stream(conf)
+}
+
+func (c *Central) stream(conf jetstream.StreamConfig) {
+	c.Helper()
+	if _, err := c.js.CreateOrUpdateStream(context.Background(), conf); err != nil {
+		c.Fatal(err)
 	}
 }
 
