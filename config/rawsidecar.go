@@ -87,6 +87,7 @@ type rawBinding struct {
 
 type rawTokenExchange struct {
 	TokenURL         field[string]         `key:"tokenURL" is:"required" doc:"Token endpoint. https, or http on a loopback address."`
+	RevocationURL    field[string]         `key:"revocationURL" doc:"Revocation endpoint (RFC 7009), where tokens that the kill switch covers are revoked. https, or http on a loopback address. Missing: they end by themselves."`
 	Audience         field[string]         `key:"audience" doc:"Audience to ask for. At least one of audience and resource."`
 	Resource         field[string]         `key:"resource" doc:"Resource to ask for (RFC 8707), an absolute URI without fragment."`
 	Scopes           field[[]field[scope]] `key:"scopes" doc:"Scopes to ask for. Missing or empty: the manifest's requiredScopes."`
@@ -143,15 +144,16 @@ type rawDenials struct {
 
 type rawKillSwitch struct {
 	File     field[string]        `key:"file" is:"blank" doc:"Revocations file."`
-	NATS     field[rawNATS]       `key:"nats" doc:"Not available in this version; servers must be empty."`
+	NATS     field[rawNATS]       `key:"nats" doc:"Control plane. Beside a file either may revoke, and neither undoes the other."`
 	MaxStale field[time.Duration] `key:"maxStale" default:"60s" min:"1s" max:"24h" doc:"How long a source may be silent before tools of high and critical risk are denied."`
-	StateDir field[string]        `key:"stateDir" is:"blank" doc:"Folder for the last verified revocations."`
+	StateDir field[string]        `key:"stateDir" is:"blank" doc:"Folder for the control plane's last verified revocations, which rule after a restart. One folder for each sidecar."`
 }
 
 type rawNATS struct {
-	Servers         field[[]field[string]] `key:"servers" doc:"Must be empty: not available in this version."`
-	CredentialsFile field[string]          `key:"credentialsFile" is:"blank" doc:"Not used yet."`
-	PublicKey       field[string]          `key:"publicKey" is:"blank" doc:"Not used yet."`
+	Servers         field[[]field[string]] `key:"servers" doc:"URLs of the NATS servers: tls, wss, or nats and ws, which are for loopback addresses and for caFile. Missing or empty: no control plane."`
+	PublicKey       field[names]           `key:"publicKey" is:"blank" doc:"Public key of the control plane, or several while one replaces another. Needed with servers."`
+	CredentialsFile field[string]          `key:"credentialsFile" is:"blank" doc:"NATS credentials file (.creds), read again at each connection."`
+	CAFile          field[string]          `key:"caFile" is:"blank" doc:"PEM file of the roots for the servers, in place of the system's, read again at each connection. Set: TLS always."`
 }
 
 type rawAudit struct {

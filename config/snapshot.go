@@ -7,6 +7,7 @@ import (
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/egress"
 	"github.com/toolgate/toolgate/identity"
+	"github.com/toolgate/toolgate/killswitch/ledger"
 	"github.com/toolgate/toolgate/redact"
 )
 
@@ -105,8 +106,17 @@ type Intercept struct {
 // KillSwitch is where revocations come from.
 type KillSwitch struct {
 	File     string // empty: no file source
+	NATS     NATS
 	MaxStale time.Duration
 	StateDir string
+}
+
+// NATS is the bus to the control plane.
+type NATS struct {
+	Servers         []string // empty: no control plane
+	Keys            ledger.Keys
+	CredentialsFile string
+	CAFile          string
 }
 
 // Audit is where records go.

@@ -1,6 +1,7 @@
 package killswitch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -159,4 +160,39 @@ func (k *Switch) Status() Status {
 		st.Stale = k.maxStale > 0 && (st.Age < 0 || st.Age > k.maxStale)
 	}
 	return st
+}
+
+// Count returns how many running calls the selector covers; 0 for one that Validate refuses.
+func (k *Switch) Count(s Selector) int {
+	if s.Validate() != nil {
+		return 0
+	}
+	s = s.clone()
+	n := 0
+	k.running.each(func(sc *Scope) {
+		if s.covers(sc) {
+			n++
+		}
+	})
+	return n
+}
+
+// Row counts the running calls of one tool for one tenant.
+type Row struct {
+	Tool, Tenant string
+	Calls        int
+}
+
+// Summary returns at most limit rows of running calls, the busiest first.
+func (k *Switch) Summary(limit int) []Row {
+	counts := map[[2]string]int{}
+	k.running.each(func(sc *Scope) { counts[[2]string{sc.Tool, sc.Tenant}]++ })
+	rows := make([]Row, 0, len(counts))
+	for at, n := range counts {
+		rows = append(rows, Row{at[0], at[1], n})
+	}
+	slices.SortFunc(rows, func(a, b Row) int {
+		return cmp.Or(b.Calls-a.Calls, strings.Compare(a.Tool, b.Tool), strings.Compare(a.Tenant, b.Tenant))
+	})
+	return rows[:min(limit, len(rows))]
 }

@@ -305,7 +305,7 @@ func (l *lab) revoke(selectors ...killswitch.Selector) {
 	for i, s := range selectors {
 		set = append(set, killswitch.Revocation{ID: "r" + strconv.Itoa(i), Selector: s, Reason: "test", By: "tester", At: time.Now()})
 	}
-	if err := l.kill.Apply("test", set); err != nil {
+	if _, err := l.kill.Apply("test", set); err != nil {
 		l.t.Fatal(err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 // Proxy carries the calls of every listener. Create it with New.
 type Proxy struct {
 	kill    *killswitch.Switch
+	killLog func() (revision uint64, refused string, ok bool)
 	audit   *audit.Log
 	log     *slog.Logger
 	metrics *Metrics
@@ -38,10 +39,11 @@ type Proxy struct {
 	draining  atomic.Bool
 }
 
-// Options are what a Proxy is made of; all but Fence are needed.
+// Options are what a Proxy is made of; all but Fence and KillLog are needed.
 type Options struct {
 	Gates   *Gates
 	Kill    *killswitch.Switch
+	KillLog func() (revision uint64, refused string, ok bool) // of the control plane's log; ok is false without one
 	Audit   *audit.Log
 	Log     *slog.Logger
 	Metrics *Metrics
@@ -51,7 +53,10 @@ type Options struct {
 
 // New returns a proxy that serves nothing yet.
 func New(o Options) *Proxy {
-	p := &Proxy{kill: o.Kill, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA), fence: o.Fence}
+	if o.KillLog == nil {
+		o.KillLog = func() (uint64, string, bool) { return 0, "", false }
+	}
+	p := &Proxy{kill: o.Kill, killLog: o.KillLog, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA), fence: o.Fence}
 	limits := o.Gates.snapshot.Limits
 	p.gates.Store(o.Gates)
 	p.tunnels = newRegistry(limits)

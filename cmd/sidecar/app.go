@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch"
+	"github.com/toolgate/toolgate/killswitch/bus"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/redact"
 )
@@ -30,6 +31,7 @@ type app struct {
 	metrics *proxy.Metrics
 	kill    *killswitch.Switch
 	file    *killswitch.File // nil without a file source
+	bus     *bus.Source      // nil without a control plane
 	audit   *audit.Log
 	sink    io.Closer // nil for stdout and stderr
 	log     *slog.Logger
@@ -87,8 +89,14 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 		return nil, err
 	}
 	a.openKillSwitch(s.KillSwitch)
-	a.proxy = proxy.New(proxy.Options{Gates: gates, Kill: a.kill, Audit: a.audit, Log: a.log, Metrics: a.metrics, CA: ca, Fence: a.fence})
+	a.proxy = proxy.New(proxy.Options{
+		Gates: gates, Kill: a.kill, KillLog: a.killLog, Audit: a.audit, Log: a.log, Metrics: a.metrics, CA: ca,
+		Fence: a.fence,
+	})
 	a.loadRevocations()
+	if err := a.openBus(s.KillSwitch); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a.stop = cancel
 	a.serve(ctx, s, lns)
@@ -195,31 +203,6 @@ func (a *app) openAudit(c config.Audit, stdout, stderr io.Writer) error {
 	return nil
 }
 
-const fileSource = "file"
-
-func (a *app) openKillSwitch(c config.KillSwitch) {
-	if c.File == "" {
-		a.kill = killswitch.New(0)
-		return
-	}
-	a.kill = killswitch.New(c.MaxStale, fileSource)
-	a.file = &killswitch.File{Path: c.File, Name: fileSource, Switch: a.kill, Decode: config.LoadRevocations}
-}
-
-// loadRevocations reads the revocations. What cannot be read leaves the last good set in force, and the switch grows stale.
-func (a *app) loadRevocations() {
-	if a.file == nil {
-		return
-	}
-	a.revoking.Lock()
-	defer a.revoking.Unlock()
-	if err := a.file.Load(); err != nil {
-		a.log.Error("revocations not read; the last good set stays in force", "error", err)
-		return
-	}
-	a.log.Debug("revocations read", "revision", a.kill.Status().Revision)
-}
-
 func (a *app) serve(ctx context.Context, s *config.Snapshot, lns []net.Listener) {
 	for i := range s.Listeners {
 		l := &s.Listeners[i]
@@ -266,8 +249,12 @@ func (a *app) shutdown(ctx context.Context) error {
 	a.log.Info("draining", "limit", s.Limits.Drain.String())
 	ctx, cancel := context.WithTimeout(ctx, s.Limits.Drain)
 	defer cancel()
+	a.leaveBus(ctx)
 	a.proxy.Shutdown(ctx)
 	a.stop()
+	if a.bus != nil { // not before the last call has ended, which may still be revoked
+		a.bus.Close()
+	}
 	if a.admin != nil { // last, so that /readyz says "draining" to the end
 		_ = a.admin.Close()
 	}

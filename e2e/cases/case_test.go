@@ -33,6 +33,7 @@ func areas() []area {
 		{"lifecycle", lifecycleCases()},
 		{"load", loadCases()},
 		{"k8s", podCases()},
+		{"killswitch", killCases()},
 	}
 }
 

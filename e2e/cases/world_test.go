@@ -37,6 +37,9 @@ type settings struct {
 	fence       string
 	issuer      string
 	log         string
+	kill        string    // killSwitch
+	risk        string    // of both tools
+	bindings    string    // more of them
 	stdout      io.Writer // nil: collected
 }
 
@@ -76,6 +79,7 @@ func (l *lab) files(t *testing.T, options ...func(*settings)) *world {
 		fence:     "{}",
 		listeners: "[{name: t1, address: \"127.0.0.1:0\", tool: t1}, {name: t2, address: \"127.0.0.1:0\", tool: t2}]",
 		issuer:    fmt.Sprintf("{issuer: %q, audiences: [toolgate]}", l.issuer.URL()),
+		kill:      "{file: revocations.yaml, stateDir: state}", risk: "low",
 	}
 	for _, o := range options {
 		o(&s)
@@ -124,8 +128,8 @@ func (w *world) writeAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprintf("name: %s\nowner: tests\nversion: \"1\"\ndescription: A tool of the tests.\nrisk: low\ncapabilityClasses: [read_private]\n"+
-			"sideEffects: none\ntimeoutMs: 15000\negress:\n  allowedDomains: %s\n%s", name, quoted, more)
+		return fmt.Sprintf("name: %s\nowner: tests\nversion: \"1\"\ndescription: A tool of the tests.\nrisk: %s\ncapabilityClasses: [read_private]\n"+
+			"sideEffects: none\ntimeoutMs: 15000\negress:\n  allowedDomains: %s\n%s", name, s.risk, quoted, more)
 	}
 	w.write(t, "t1.yaml", manifest("t1", s.domains, s.manifest))
 	w.write(t, "t2.yaml", manifest("t2", []string{"api.ok.test", "*.wild.test:443"}, ""))
@@ -143,19 +147,25 @@ broker:
   bindings:
     - {name: a, tools: [t1], targets: ["api.ok.test:443"], static: {file: secret-a, prefix: "Bearer "}}
     - {name: b, tools: [t2], targets: ["api.ok.test:443"], static: {file: secret-b, prefix: "Bearer "}}
-egress:
+%segress:
   resolver: %q
   upstreamCAFile: upstream-ca.pem
 %sintercept: %s
-killSwitch: {file: revocations.yaml, stateDir: state}
+killSwitch: %s
 audit: {output: stdout}
 log: {level: %s}
 limits: %s
-`, s.listeners, s.fence, s.admin, s.issuer, s.resolver, s.egress, s.intercept, s.log, s.limits))
+`, s.listeners, s.fence, s.admin, s.issuer, s.bindings, s.resolver, s.egress, s.intercept, s.kill, s.log, s.limits))
 }
 
 // start runs the sidecar and waits until it is ready.
 func (w *world) start(t *testing.T) {
+	t.Helper()
+	w.startUntil(t, "the sidecar is ready", w.ready)
+}
+
+// startUntil runs the sidecar and waits until it listens and cond holds.
+func (w *world) startUntil(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	w.stdout, w.stderr, w.exited = new(lockedBuffer), new(lockedBuffer), make(chan struct{})
 	w.cmd = w.command("run")
@@ -169,7 +179,7 @@ func (w *world) start(t *testing.T) {
 	cmd, exited := w.cmd, w.exited
 	go func() { _ = cmd.Wait(); close(exited) }()
 	t.Cleanup(func() { w.stop(t) })
-	eventually(t, "the sidecar is ready", func() bool {
+	eventually(t, what, func() bool {
 		select {
 		case <-exited:
 			t.Fatalf("the sidecar has exited:\n%s", w.stderr.String())
@@ -177,7 +187,7 @@ func (w *world) start(t *testing.T) {
 		}
 		at := w.listening()
 		w.t1, w.t2, w.admin = at["t1"], at["t2"], at["admin"]
-		return w.t1 != "" && w.t2 != "" && w.admin != "" && w.ready()
+		return w.t1 != "" && w.t2 != "" && w.admin != "" && cond()
 	})
 }
 
