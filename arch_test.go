@@ -18,22 +18,26 @@ const module = "github.com/toolgate/toolgate"
 // may lists, for each package, the packages of this module that it may import. Gates are leaves; proxy runs them; cmd
 // wires. A package that is not listed fails the test.
 var may = map[string][]string{
-	".":                 {},
-	"redact":            {},
-	"egress":            {},
-	"killswitch":        {},
-	"identity":          {},
-	"killswitch/ledger": {"killswitch"},
-	"killswitch/bus":    {"killswitch", "killswitch/ledger"},
-	"devissuer":         {},
-	"inject":            {},
-	"broker":            {"redact"},
-	"audit":             {"redact"},
-	"config":            {"broker", "egress", "identity", "killswitch", "redact"},
-	"proxy":             {"audit", "broker", "config", "egress", "identity", "killswitch", "redact"},
-	"cmd/sidecar":       {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "proxy", "redact"},
-	"e2e":               {"devissuer"},
-	"e2e/cases":         {},
+	".":                        {},
+	"redact":                   {},
+	"egress":                   {},
+	"killswitch":               {},
+	"identity":                 {},
+	"killswitch/ledger":        {"killswitch"},
+	"killswitch/bus":           {"killswitch", "killswitch/ledger"},
+	"killswitch/central":       {"killswitch", "killswitch/bus", "killswitch/ledger"},
+	"killswitch/central/natsd": {"killswitch/bus"},
+	"killswitch/central/api":   {"killswitch/central", "killswitch/ledger"},
+	"devissuer":                {},
+	"inject":                   {},
+	"broker":                   {"redact"},
+	"audit":                    {"redact"},
+	"config":                   {"broker", "egress", "identity", "killswitch", "redact"},
+	"proxy":                    {"audit", "broker", "config", "egress", "identity", "killswitch", "redact"},
+	"cmd/sidecar":              {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "proxy", "redact"},
+	"cmd/killswitch":           {"killswitch/central", "killswitch/central/api", "killswitch/central/natsd", "killswitch/ledger"},
+	"e2e":                      {"devissuer"},
+	"e2e/cases":                {},
 }
 
 // testsMay lists what the tests of a package may import besides.
@@ -44,6 +48,11 @@ var testsMay = map[string][]string{
 	"proxy":       {"devissuer"},
 	"cmd/sidecar": {"devissuer"},
 	"e2e/cases":   {"devissuer"},
+
+	"killswitch/central":       {"killswitch/central/natsd"},
+	"killswitch/central/natsd": {"killswitch/ledger"},
+	"killswitch/central/api":   {"killswitch/central/natsd"},
+	"cmd/killswitch":           {"killswitch/bus"},
 }
 
 // barred lists third-party modules that leaves must not know: YAML is config's, HTTP statuses are proxy's, the command line is
@@ -51,9 +60,11 @@ var testsMay = map[string][]string{
 var barred = map[string][]string{
 	"github.com/goccy/go-yaml":            {"config"},
 	"github.com/elazarl/goproxy":          {"proxy"},
-	"github.com/prometheus/client_golang": {"proxy"},
+	"github.com/prometheus/client_golang": {"proxy", "killswitch/central", "killswitch/central/api"},
+	"github.com/nats-io/nats-server":      {"killswitch/central/natsd"},
+	"github.com/nats-io/nats.go":          {"killswitch/bus", "killswitch/central", "killswitch/central/natsd", "cmd/killswitch"},
 	"github.com/miekg/dns":                {"proxy"},
-	"github.com/spf13/cobra":              {"cmd/sidecar"},
+	"github.com/spf13/cobra":              {"cmd/sidecar", "cmd/killswitch"},
 	"github.com/fsnotify/fsnotify":        {"config"},
 	"github.com/coreos/go-oidc":           {"identity"},
 	"github.com/google/nftables":          {"inject"},
