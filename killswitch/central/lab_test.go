@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ const patience = 20 * time.Second
 type lab struct {
 	*testing.T
 	dir    string
+	listen string
 	server *natsd.Server
 	signer *ledger.Signer
 	log    *slog.Logger
@@ -35,16 +37,16 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	check(t, err)
-	l := &lab{T: t, dir: t.TempDir(), signer: ledger.NewSigner(key), log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	l := &lab{T: t, dir: t.TempDir(), listen: "127.0.0.1:0", signer: ledger.NewSigner(key), log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	l.start()
 	return l
 }
 
 func (l *lab) start() {
 	l.Helper()
-	s, err := natsd.Start(natsd.Options{Dir: l.dir, Listen: "127.0.0.1:0", Log: l.log})
+	s, err := natsd.Start(natsd.Options{Dir: l.dir, Listen: l.listen, Log: l.log})
 	check(l, err)
-	l.server = s
+	l.server, l.listen = s, strings.TrimPrefix(s.URL(), "nats://") // the same when it starts again
 	l.Cleanup(s.Stop)
 }
 
@@ -126,6 +128,15 @@ func (l *lab) podAs(user, creds, instance string, tools ...string) *pod {
 	l.Cleanup(p.conn.Close)
 	p.listen()
 	return p
+}
+
+// connect returns a connection that only does what the test does.
+func (l *lab) connect(creds string) *nats.Conn {
+	l.Helper()
+	conn, err := nats.Connect(l.server.URL(), nats.UserCredentials(creds))
+	check(l, err)
+	l.Cleanup(conn.Close)
+	return conn
 }
 
 func (p *pod) listen() {

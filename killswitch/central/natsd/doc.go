@@ -7,6 +7,6 @@
 //
 // Limits: it keeps keys and JetStream's files below one folder and knows nothing of the log.
 //
-// It is the only package that imports a NATS server. It imports bus for the subjects. Only cmd/killswitch and tests may
-// import it.
+// It is the only package that imports a NATS server. It imports bus for the subjects. Only cmd/killswitch and tests
+// may import it.
 package natsd
