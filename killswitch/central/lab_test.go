@@ -21,7 +21,7 @@ import (
 	"github.com/toolgate/toolgate/killswitch/ledger"
 )
 
-const patience = 20 * time.Second
+const patience = 40 * time.Second
 
 // lab is a NATS server on disk, and a signing key.
 type lab struct {
@@ -115,17 +115,22 @@ func (l *lab) pod(instance string, tools ...string) *pod {
 
 func (l *lab) podAs(user, creds, instance string, tools ...string) *pod {
 	l.Helper()
+	conn, err := nats.Connect(l.server.URL(), nats.UserCredentials(creds), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))
+	check(l, err)
+	l.Cleanup(conn.Close)
+	return l.podOn(conn, user, instance, tools...)
+}
+
+func (l *lab) podOn(conn *nats.Conn, user, instance string, tools ...string) *pod {
+	l.Helper()
 	keys, err := ledger.ParseKeys(l.signer.PublicKey())
 	check(l, err)
-	p := &pod{T: l.T, Sidecar: bus.Sidecar{Instance: instance, Pod: instance, Version: "test", Tools: tools}, user: user, keys: keys}
-	p.conn, err = nats.Connect(l.server.URL(), nats.UserCredentials(creds), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.denied = append(p.denied, err.Error())
-		}))
-	check(l, err)
-	l.Cleanup(p.conn.Close)
+	p := &pod{T: l.T, Sidecar: bus.Sidecar{Instance: instance, Pod: instance, Version: "test", Tools: tools}, user: user, keys: keys, conn: conn}
+	conn.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.denied = append(p.denied, err.Error())
+	})
 	p.listen()
 	return p
 }

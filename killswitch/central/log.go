@@ -56,7 +56,10 @@ type View struct {
 
 // load opens the stream and reads and verifies all of it.
 func (l *Log) load(ctx context.Context) error {
-	id, err := l.store.open(ctx)
+	// While a cluster chooses its leader, requests are lost rather than refused: asking again soon is what helps.
+	opening, cancel := context.WithTimeout(ctx, storeTimeout)
+	id, err := l.store.open(opening)
+	cancel()
 	if err != nil {
 		return err
 	}
