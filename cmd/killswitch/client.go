@@ -76,6 +76,9 @@ func (r *remote) dial() (*client, error) {
 			return nil, wrong{fmt.Errorf("the token: %w", err)}
 		}
 		c.token = strings.TrimSpace(string(b))
+		if len(strings.Fields(c.token)) != 1 {
+			return nil, wrong{fmt.Errorf("the file %s does not hold one token and nothing else", name)}
+		}
 	} else {
 		return nil, fmt.Errorf("found no token, expected --token-file or %s", envToken)
 	}

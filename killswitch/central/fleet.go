@@ -60,12 +60,9 @@ func (s *Service) onAck(m *nats.Msg) {
 	if !ok {
 		return
 	}
-	after, fresh := s.roster.acked(k, &a)
-	if !fresh {
-		return
+	if s.roster.acked(k, &a) {
+		s.watch.progress(a.Revision)
 	}
-	s.metrics.acked(after)
-	s.watch.publish(Event{Progress: a.Revision})
 }
 
 func (s *Service) onAnswer(m *nats.Msg) {

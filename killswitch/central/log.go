@@ -257,7 +257,10 @@ func (l *Log) writable() error {
 		return err
 	}
 	if !l.opened {
-		return refuse(Unavailable, "the log has not been read yet: %v", l.away)
+		if l.away != nil {
+			return refuse(Unavailable, "the log has not been read yet: %v", l.away)
+		}
+		return refuse(Unavailable, "the log has not been read yet")
 	}
 	return nil
 }

@@ -38,11 +38,21 @@ func (s *Service) Wait(ctx context.Context, p Principal, revision uint64, knownA
 	if err := s.mayFollow(p, revision); err != nil {
 		return Progress{}, err
 	}
+	ripe := time.After(2 * progressEvery) // a fleet acknowledges at once; each answer is to tell of many
 	for {
 		changed := s.roster.changes()
 		now := s.roster.progress(revision)
-		if now.Done() || now.Acked > knownAcks {
+		if now.Done() {
 			return now, nil
+		}
+		if now.Acked > knownAcks {
+			select {
+			case <-changed:
+				continue
+			case <-ripe:
+			case <-ctx.Done():
+			}
+			return s.roster.progress(revision), nil
 		}
 		warm := time.NewTimer(max(0, s.roster.warm.Sub(s.opts.Now())))
 		if !now.Warming {

@@ -30,6 +30,10 @@ const (
 	maxSidecars = 50_000
 	maxTracked  = 32 // revisions whose acknowledgements are followed
 	maxTools    = 256
+
+	// maxEarly is how far an acknowledgement may be ahead: sidecars hear of a stored entry before the replica that stored
+	// it is told so.
+	maxEarly = 4
 )
 
 // SidecarInfo is what is known of one sidecar.
@@ -74,7 +78,8 @@ func (c *sidecar) state(now time.Time) SidecarState {
 // roster is every sidecar that was heard, and who has acknowledged what.
 type roster struct {
 	now  func() time.Time
-	warm time.Time // before it, not all sidecars can have spoken
+	took func(time.Duration) // called with the time from signing to each acknowledgement
+	warm time.Time           // before it, not all sidecars can have spoken
 
 	mu       sync.Mutex
 	sidecars map[sidecarKey]*sidecar
@@ -92,13 +97,14 @@ type tracked struct {
 }
 
 type ack struct {
+	came          time.Time
 	after, effect time.Duration
 	cut           int
 }
 
-func newRoster(now func() time.Time, warmUp time.Duration) *roster {
+func newRoster(now func() time.Time, warmUp time.Duration, took func(time.Duration)) *roster {
 	return &roster{
-		now: now, warm: now().Add(warmUp), sidecars: map[sidecarKey]*sidecar{}, tracked: map[uint64]*tracked{}, changed: make(chan struct{}),
+		now: now, took: took, warm: now().Add(warmUp), sidecars: map[sidecarKey]*sidecar{}, tracked: map[uint64]*tracked{}, changed: make(chan struct{}),
 	}
 }
 
@@ -111,7 +117,16 @@ func (r *roster) begin(e *ledger.Entry, live bool) {
 	if !live {
 		return
 	}
-	t := &tracked{at: e.At, acks: map[sidecarKey]ack{}}
+	t := r.track(e.Revision)
+	t.at = e.At
+	for k, a := range t.acks { // those that were early
+		t.acks[k] = r.counted(t, a)
+	}
+	for k, c := range r.sidecars {
+		if _, acked := t.acks[k]; acked || c.claims == e.Revision {
+			c.Revision, c.claims = e.Revision, 0
+		}
+	}
 	if now := r.now(); now.After(r.warm) {
 		t.expected = map[sidecarKey]bool{}
 		for k, c := range r.sidecars {
@@ -120,9 +135,24 @@ func (r *roster) begin(e *ledger.Entry, live bool) {
 			}
 		}
 	}
-	r.tracked[e.Revision] = t
 	delete(r.tracked, e.Revision-maxTracked)
 	r.signal()
+}
+
+func (r *roster) track(revision uint64) *tracked {
+	t := r.tracked[revision]
+	if t == nil {
+		t = &tracked{acks: map[sidecarKey]ack{}}
+		r.tracked[revision] = t
+	}
+	return t
+}
+
+// counted completes an acknowledgement of an entry that is known.
+func (r *roster) counted(t *tracked, a ack) ack {
+	a.after = max(0, a.came.Sub(t.at))
+	r.took(a.after)
+	return a
 }
 
 // signal wakes who waits for a change. The caller holds mu.
@@ -166,26 +196,33 @@ func (r *roster) status(k sidecarKey, s *bus.Status) {
 	}
 }
 
-// acked takes an acknowledgement. It returns how long after signing it came, if that is known and new.
-func (r *roster) acked(k sidecarKey, a *bus.Ack) (time.Duration, bool) {
+// acked takes an acknowledgement, and reports whether it is new.
+func (r *roster) acked(k sidecarKey, a *bus.Ack) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.heard(k, a.Sidecar)
-	if c == nil || a.Revision > r.head {
-		return 0, false
+	if c == nil || a.Revision > r.head+maxEarly {
+		return false
 	}
-	c.Revision, c.Refused = max(c.Revision, a.Revision), ""
 	t := r.tracked[a.Revision]
+	if a.Revision > r.head {
+		t = r.track(a.Revision)
+	} else {
+		c.Revision, c.Refused = max(c.Revision, a.Revision), ""
+	}
 	if t == nil {
-		return 0, false
+		return false
 	}
 	if _, twice := t.acks[k]; twice {
-		return 0, false
+		return false
 	}
-	after := max(0, r.now().Sub(t.at))
-	t.acks[k] = ack{after: after, effect: max(0, a.EffectIn), cut: max(0, a.Cut)}
+	got := ack{came: r.now(), effect: max(0, a.EffectIn), cut: max(0, a.Cut)}
+	if !t.at.IsZero() {
+		got = r.counted(t, got)
+	}
+	t.acks[k] = got
 	r.signal()
-	return after, true
+	return true
 }
 
 // sweep forgets who is long gone.

@@ -65,8 +65,9 @@ func New(o Options) (*Service, error) {
 	if o.WarmUp == 0 {
 		o.WarmUp = bus.StatusEvery + bus.StatusEvery/5
 	}
-	s := &Service{opts: o, roster: newRoster(o.Now, o.WarmUp), watch: newWatchers()}
+	s := &Service{opts: o, watch: newWatchers()}
 	s.metrics = newMetrics(s)
+	s.roster = newRoster(o.Now, o.WarmUp, s.metrics.acked)
 	s.log = &Log{
 		store: store{o.Conn, js, max(o.Replicas, 1)}, signer: o.Signer, keys: keys, now: o.Now, heard: s.onEntry,
 		ids: map[string]*life{},

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolgate/toolgate/killswitch/bus"
 	"github.com/toolgate/toolgate/killswitch/central"
 	"github.com/toolgate/toolgate/killswitch/ledger"
 )
@@ -64,6 +65,31 @@ func TestTheSilentOneIsNamed(t *testing.T) {
 	if p.Done() || p.Expected != 2 || len(p.Silent) != 1 || p.Silent[0].Pod != "deaf" {
 		t.Fatalf("%+v", p)
 	}
+}
+
+// A sidecar hears of an entry before the replica that stored it is told so. Its acknowledgement, and its status, count.
+func TestAnEarlyAcknowledgement(t *testing.T) {
+	l := newLab(t)
+	s := l.ready(l.service(nil))
+	a, b := l.pod("a"), l.pod("b")
+	for _, p := range []*pod{a, b} {
+		p.mu.Lock()
+		p.deaf = true
+		p.mu.Unlock()
+	}
+	eventually(t, "both are known", func() bool { o, _ := s.Overview(alice); return o.Sidecars.Live == 2 })
+	a.say(bus.SubjectAck("sidecar", "a"), bus.Ack{Sidecar: a.Sidecar, Revision: 1, Cut: 3})
+	st := b.statusNow()
+	st.Revision = 1
+	b.say(bus.SubjectStatus("sidecar", "b"), st)
+	eventually(t, "both have spoken", func() bool { return alarmed(s, central.AlarmClaim) })
+	check(t, a.conn.Flush())
+	e := revoke(t, s, "x")
+	eventually(t, "both count", func() bool {
+		p, err := s.Progress(alice, e.Revision)
+		check(t, err)
+		return p.Acked == 2 && p.Cut == 3
+	})
 }
 
 // Two replicas, several responders at once: each entry has its place, and one id is taken once.

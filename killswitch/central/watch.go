@@ -3,6 +3,7 @@ package central
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/toolgate/toolgate/killswitch/ledger"
 )
@@ -10,14 +11,15 @@ import (
 // Event is something that happened. One field is set.
 type Event struct {
 	Entry    *ledger.Entry `json:"entry,omitempty"`    // was added to the log
-	Progress uint64        `json:"progress,omitempty"` // this revision was acknowledged by one more
+	Progress uint64        `json:"progress,omitempty"` // this revision was acknowledged by more sidecars
 	Alarms   *[]Alarm      `json:"alarms,omitempty"`   // the alarms are these now
 }
 
 // watchers hands events to who watches. One who does not keep up is dropped, and must begin again: nothing waits for it.
 type watchers struct {
-	mu   sync.Mutex
-	open map[*watcher]bool
+	mu      sync.Mutex
+	open    map[*watcher]bool
+	pending map[uint64]bool // revisions whose progress will be told of
 }
 
 type watcher struct{ events chan Event }
@@ -28,7 +30,25 @@ const (
 	watchBuffer = 256
 )
 
-func newWatchers() *watchers { return &watchers{open: map[*watcher]bool{}} }
+// progressEvery is how often a revision's progress is told of, however many acknowledge it at once.
+const progressEvery = 50 * time.Millisecond
+
+func newWatchers() *watchers { return &watchers{open: map[*watcher]bool{}, pending: map[uint64]bool{}} }
+
+func (w *watchers) progress(revision uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.open) == 0 || w.pending[revision] {
+		return
+	}
+	w.pending[revision] = true
+	time.AfterFunc(progressEvery, func() {
+		w.mu.Lock()
+		delete(w.pending, revision)
+		w.mu.Unlock()
+		w.publish(Event{Progress: revision})
+	})
+}
 
 func (w *watchers) publish(e Event) {
 	w.mu.Lock()

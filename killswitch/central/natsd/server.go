@@ -64,10 +64,10 @@ func Start(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("NATS server: %w", err)
 	}
-	said := &logger{log: o.Log, down: ns.Shutdown}
+	said := &logger{log: o.Log, down: ns.Shutdown, fatal: make(chan struct{}, 1)}
 	ns.SetLoggerV2(said, false, false, false)
 	ns.Start()
-	if !ns.ReadyForConnections(20*time.Second) || !ns.JetStreamEnabled() {
+	if !said.ready(ns) || !ns.JetStreamEnabled() {
 		ns.Shutdown()
 		return nil, fmt.Errorf("NATS server: it does not listen on %s, or not store in %s: %s", o.Listen, opts.StoreDir, said.last())
 	}
@@ -156,6 +156,7 @@ func (s *Server) Stop() {
 type logger struct {
 	log   *slog.Logger
 	down  func()
+	fatal chan struct{} // the server has given up
 	mu    sync.Mutex
 	worst string
 }
@@ -171,6 +172,25 @@ func (l *logger) Errorf(format string, v ...any)  { l.remember(l.say(slog.LevelE
 func (l *logger) Fatalf(format string, v ...any) {
 	l.remember(l.say(slog.LevelError, format, v))
 	go l.down()
+	select {
+	case l.fatal <- struct{}{}:
+	default:
+	}
+}
+
+// ready waits until the server listens, or gives up.
+func (l *logger) ready(ns *server.Server) bool {
+	for limit := time.Now().Add(20 * time.Second); time.Now().Before(limit); {
+		if ns.ReadyForConnections(100 * time.Millisecond) {
+			return true
+		}
+		select {
+		case <-l.fatal:
+			return false
+		default:
+		}
+	}
+	return false
 }
 
 func (l *logger) say(level slog.Level, format string, v []any) string {
