@@ -258,6 +258,21 @@ func TestAStolenCredential(t *testing.T) {
 	}
 }
 
+// TestStolenCredentialsAreWithdrawn as the page says: with another issuer, those that the first one issued are refused.
+func TestStolenCredentialsAreWithdrawn(t *testing.T) {
+	l := newLab(t)
+	l.connect(natsd.SidecarCredentials(l.dir))
+	stolen := filepath.Join(t.TempDir(), "stolen.creds")
+	check(t, os.Rename(natsd.SidecarCredentials(l.dir), stolen))
+	l.server.Stop()
+	check(t, os.Remove(filepath.Join(l.dir, "keys", "sidecar-issuer.nk")))
+	l.start()
+	l.connect(natsd.SidecarCredentials(l.dir))
+	if _, err := nats.Connect(l.server.URL(), nats.UserCredentials(stolen)); err == nil {
+		t.Fatal("they are still good")
+	}
+}
+
 // nextForged is an entry that a thief might make: well formed, and signed with a key of his own.
 func (r *replica) nextForged(t *testing.T, l *lab, after *ledger.Entry) []byte {
 	t.Helper()
@@ -272,11 +287,11 @@ func (r *replica) nextForged(t *testing.T, l *lab, after *ledger.Entry) []byte {
 // message into the log; from the sidecars' it must not.
 func TestAnswersDoNotBecomeEntries(t *testing.T) {
 	l := newLab(t)
-	s := l.ready(l.service(nil))
+	s := l.ready(l.service(func(o *central.Options) { o.Instance = "c-1" }))
 	revoke(t, s, "x")
 	get, q := "$JS.API.DIRECT.GET."+bus.Stream, []byte(`{"seq":1,"no_hdr":true}`) // with its headers, the expected sequence would stop it
 	thief := l.connect(natsd.SidecarCredentials(l.dir))
-	for _, into := range []string{bus.SubjectLog, bus.SubjectLive, bus.SubjectHeartbeat, bus.SubjectCheckpoint, bus.SubjectAck("team-b", "b")} {
+	for _, into := range []string{bus.SubjectLog, bus.SubjectLive, bus.SubjectHeartbeat, bus.SubjectCheckpoint, bus.SubjectAck("team-b", "c-1")} {
 		check(t, thief.PublishRequest(get, into, q))
 		check(t, thief.PublishRequest(bus.SubjectSync, into, []byte(`{"nonce":"n"}`)))
 	}
@@ -289,7 +304,13 @@ func TestAnswersDoNotBecomeEntries(t *testing.T) {
 	if e := revoke(t, s, "y"); e.Revision != 2 {
 		t.Fatalf("answers were stored: the next entry is %d", e.Revision)
 	}
-	if list, _ := s.Roster(alice); len(list) != 0 {
+	// Should one reach the control plane all the same, it is known by its signature.
+	m, err := thief.Request(bus.SubjectSync, []byte(`{"nonce":"n"}`), patience)
+	check(t, err)
+	check(t, s.conn.Publish(bus.SubjectAck("team-b", "c-1"), m.Data))
+	check(t, s.conn.Publish(bus.SubjectAck("team-b", "real"), []byte(`{"instance":"real","revision":1}`)))
+	eventually(t, "only what a sidecar says counts", func() bool { list, _ := s.Roster(alice); return len(list) > 0 })
+	if list, _ := s.Roster(alice); len(list) != 1 || list[0].Instance != "real" {
 		t.Errorf("an answer counts as a sidecar: %+v", list)
 	}
 	// The hazard is real: it works where both are in one account.

@@ -130,6 +130,7 @@ func TestRefusals(t *testing.T) {
 		{"a viewer", "POST", "/v1/revocations", s.tokens["viewer"], stopX, nil, 403, "forbidden"},
 		{"another tenant", "POST", "/v1/revocations", s.tokens["acme"], stopX, nil, 403, "forbidden"},
 		{"an unknown member", "POST", "/v1/revocations", alice, `{"id":"x","selector":{"tools":["x"]},"reason":"r"}`, nil, 400, "invalid"},
+		{"a mistyped member", "POST", "/v1/revocations", alice, `{"id":"x","selector":{"tool":["x"]},"reason":"r","expire":"2026-11-29T17:10:00Z"}`, nil, 400, "invalid"},
 		{"a doubled member", "POST", "/v1/revocations", alice, `{"id":"x","selector":{"tool":["x"]},"reason":"r","id":"y"}`, nil, 400, "invalid"},
 		{"trailing bytes", "POST", "/v1/revocations", alice, stopX + "{}", nil, 400, "invalid"},
 		{"an empty selector", "POST", "/v1/revocations", alice, `{"selector":{},"reason":"r"}`, nil, 400, "invalid"},
