@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/url"
@@ -26,8 +27,10 @@ func looks[T any](cmd *cobra.Command, path func() string, text func(io.Writer, T
 		if err != nil {
 			return err
 		}
-		var v T
-		if err := c.do(cmd.Context(), "GET", path(), nil, &v); err != nil {
+		v, err := insist(cmd.Context(), cmd.ErrOrStderr(), false, func(ctx context.Context) (v T, err error) {
+			return v, c.do(ctx, "GET", path(), nil, &v)
+		})
+		if err != nil {
 			return err
 		}
 		return out.print(cmd.OutOrStdout(), v, func(w io.Writer) {
@@ -106,6 +109,9 @@ func newStatus() *cobra.Command {
 		fmt.Fprintf(w, "sidecars\t%d live, %d silent, %d leaving; %d behind, %d refuse\n", o.Sidecars.Live, o.Sidecars.Silent, o.Sidecars.Leaving, o.Sidecars.Behind, o.Sidecars.Refuse)
 		fmt.Fprintf(w, "public key\t%s\n", o.PublicKey)
 		fmt.Fprintf(w, "NATS\t%s\n", o.Connection)
+		if o.Unready != "" {
+			fmt.Fprintf(w, "NOT READY\t%s\n", o.Unready)
+		}
 		if len(o.SecondFor) > 0 {
 			fmt.Fprintf(w, "second person\tfor %s\n", strings.Join(o.SecondFor, " and "))
 		}

@@ -31,7 +31,7 @@ type result struct {
 
 // run sends the request and prints the fleet's progress until all have acknowledged or the time is over.
 func (w *waiting) run(cmd *cobra.Command, c *client, out *output, q request) error {
-	o, err := insist(cmd.Context(), cmd.ErrOrStderr(), q)
+	o, err := insist(cmd.Context(), cmd.ErrOrStderr(), true, q)
 	if err != nil {
 		return err
 	}
@@ -52,20 +52,21 @@ func (w *waiting) run(cmd *cobra.Command, c *client, out *output, q request) err
 	return nil
 }
 
-// insist sends a request again while there is no answer: its id makes sure that it is done once.
-func insist(ctx context.Context, w io.Writer, q request) (central.Outcome, error) {
+// insist sends a request again while the control plane says that it cannot serve now, and when lost is set also while
+// there is no answer: a request that writes has an id, which makes sure that it is done once.
+func insist[T any](ctx context.Context, w io.Writer, lost bool, q func(context.Context) (T, error)) (T, error) {
 	deadline := time.Now().Add(20 * time.Second)
 	for {
-		o, err := q(ctx)
+		v, err := q(ctx)
 		var no *refused
-		again := isUnreached(err) || errors.As(err, &no) && (no.Code == central.UnknownOutcome || no.Code == central.Unavailable)
+		again := lost && isUnreached(err) || errors.As(err, &no) && (no.Code == central.UnknownOutcome || no.Code == central.Unavailable)
 		if !again || ctx.Err() != nil || time.Now().After(deadline) {
-			return o, err
+			return v, err
 		}
 		fmt.Fprintf(w, "%v; trying again\n", err)
 		select {
 		case <-ctx.Done():
-			return o, err
+			return v, err
 		case <-time.After(500 * time.Millisecond):
 		}
 	}

@@ -31,6 +31,7 @@ type Log struct {
 	broken  error   // the stored log does not verify
 	away    error   // the store did not answer the last time
 	short   error   // the store ends before what this replica has seen
+	unsure  error   // the last write was not confirmed, and none has been since
 	proof   witness // the furthest that anything signed has told of
 }
 
@@ -220,6 +221,9 @@ func (l *Log) decide(decide func(*View) (*ledger.Entry, error)) (*ledger.Entry, 
 // put stores b as the entry of this revision. False without error means that another entry is there, which has been read.
 func (l *Log) put(ctx context.Context, revision uint64, b []byte) (bool, error) {
 	failed := l.store.append(ctx, revision, b)
+	if !errors.Is(failed, errConflict) {
+		l.setUnsure(failed)
+	}
 	if failed != nil && !errors.Is(failed, errConflict) && definite(failed) {
 		return false, refuse(Unavailable, "the store refused, and nothing was written: %v", failed)
 	}
@@ -244,6 +248,12 @@ func (l *Log) put(ctx context.Context, revision uint64, b []byte) (bool, error) 
 	}
 	return false, refuse(UnknownOutcome, "the store has not confirmed it; it may take effect yet. Repeat with the same id to "+
 		"find out: %v", failed)
+}
+
+func (l *Log) setUnsure(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unsure = err
 }
 
 // writable says why nothing may be added now.

@@ -56,6 +56,9 @@ func (s *Service) Proposals(p Principal) ([]ledger.Entry, error) {
 	if err := p.require(Viewer); err != nil {
 		return nil, err
 	}
+	if err := s.log.readable(); err != nil {
+		return nil, err
+	}
 	open := []ledger.Entry{}
 	s.log.snapshot(func(v *View, _ []*ledger.Entry) {
 		for _, e := range v.Proposals() {

@@ -21,7 +21,8 @@ type Overview struct {
 	PublicKey  string      `json:"public_key"`
 	SecondFor  []string    `json:"second_person_for"` // "restore", "all"
 	Alarms     []Alarm     `json:"alarms"`
-	Connection string      `json:"connection"` // to NATS: "connected" or not
+	Connection string      `json:"connection"`        // to NATS: "connected" or not
+	Unready    string      `json:"unready,omitempty"` // why requests cannot be served
 }
 
 // Overview returns it. Tenants limit nothing in it but counts.
@@ -32,6 +33,9 @@ func (s *Service) Overview(p Principal) (Overview, error) {
 	o := Overview{
 		Instance: s.opts.Instance, PublicKey: s.opts.Signer.PublicKey(), Alarms: s.Alarms(), Sidecars: s.roster.counts(),
 		SecondFor: []string{}, Connection: "connected",
+	}
+	if err := s.Ready(); err != nil {
+		o.Unready = err.Error()
 	}
 	if s.opts.Conn.Status() != nats.CONNECTED {
 		o.Connection = "not connected"
@@ -54,6 +58,9 @@ func (s *Service) List(p Principal) ([]ledger.Revocation, error) {
 	if err := p.require(Viewer); err != nil {
 		return nil, err
 	}
+	if err := s.log.readable(); err != nil {
+		return nil, err
+	}
 	list := []ledger.Revocation{}
 	s.log.snapshot(func(v *View, _ []*ledger.Entry) {
 		for _, r := range v.Active() {
@@ -71,6 +78,9 @@ const MaxPage = 1000
 // History returns entries before a revision, newest first. before 0 is the end of the log; id "" is every id.
 func (s *Service) History(p Principal, before uint64, limit int, id string) ([]*ledger.Entry, error) {
 	if err := p.require(Viewer); err != nil {
+		return nil, err
+	}
+	if err := s.log.readable(); err != nil {
 		return nil, err
 	}
 	if limit <= 0 || limit > MaxPage {

@@ -1,6 +1,7 @@
 package central
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,6 +82,9 @@ func (s *Service) tick(ctx context.Context) {
 	if !s.log.isOpen() {
 		return
 	}
+	if s.log.isUnsure() {
+		s.checkpoint(ctx) // a leader without quorum answers questions for a while; only a write tells
+	}
 	h, err := s.log.heartbeat(ctx, s.opts.Instance, "")
 	if err != nil {
 		s.opts.Log.Error("no heartbeat", "error", err)
@@ -157,6 +161,7 @@ func (s *Service) checkpoint(ctx context.Context) {
 		}
 	})
 	if c == nil {
+		s.log.setUnsure(nil)
 		return
 	}
 	if err := s.opts.Signer.SignCheckpoint(c); err != nil {
@@ -165,10 +170,13 @@ func (s *Service) checkpoint(ctx context.Context) {
 	}
 	b := c.Encode()
 	if int64(len(b)) > s.opts.Conn.MaxPayload() {
+		s.log.setUnsure(nil) // the next entry will tell
 		s.opts.Log.Warn("no checkpoint: it is larger than the server takes", "bytes", len(b))
 		return
 	}
-	if _, err := s.log.store.js.Publish(ctx, bus.SubjectCheckpoint, b); err != nil {
+	_, err := s.log.store.js.Publish(ctx, bus.SubjectCheckpoint, b)
+	s.log.setUnsure(err)
+	if err != nil {
 		s.opts.Log.Warn("no checkpoint", "error", err)
 	}
 }
@@ -236,6 +244,12 @@ func (l *Log) isOpen() bool {
 	return l.opened
 }
 
+func (l *Log) isUnsure() bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.unsure != nil
+}
+
 func (l *Log) setAway(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,6 +264,8 @@ func (l *Log) knows(log string, revision uint64) bool {
 	return log == l.state.Log && revision <= l.state.Revision
 }
 
+// readable refuses while the log has not been read: nothing is known then, which must not look like nothing revoked. What
+// verifies of a broken log can be read.
 func (l *Log) readable() error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -266,8 +282,8 @@ func (s *Service) Ready() error {
 	}
 	s.log.mu.RLock()
 	defer s.log.mu.RUnlock()
-	if s.log.away != nil {
-		return refuse(Unavailable, "the store does not answer: %v", s.log.away)
+	if err := cmp.Or(s.log.away, s.log.unsure); err != nil {
+		return refuse(Unavailable, "the store does not answer, or confirms nothing: %v", err)
 	}
 	return nil
 }

@@ -67,6 +67,31 @@ func TestTheSilentOneIsNamed(t *testing.T) {
 	}
 }
 
+// What has not been read yet does not look like nothing.
+func TestNothingIsSaidBeforeTheLogIsRead(t *testing.T) {
+	l := newLab(t)
+	conn, err := l.server.Connect()
+	check(t, err)
+	defer conn.Close()
+	s, err := central.New(central.Options{Conn: conn, Signer: l.signer, Log: l.log})
+	check(t, err)
+	_, err = s.List(root)
+	wantCode(t, err, central.Unavailable)
+	_, err = s.History(root, 0, 0, "")
+	wantCode(t, err, central.Unavailable)
+	_, err = s.Proposals(root)
+	wantCode(t, err, central.Unavailable)
+	_, err = s.Export(root)
+	wantCode(t, err, central.Unavailable)
+	_, _, _, err = s.Watch(root, 0)
+	wantCode(t, err, central.Unavailable)
+	_, err = s.Revoke(t.Context(), root, central.Request{Selector: tool("x"), Reason: "r"})
+	wantCode(t, err, central.Unavailable)
+	if o, err := s.Overview(root); err != nil || o.Unready == "" {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
 // A sidecar hears of an entry before the replica that stored it is told so. Its acknowledgement, and its status, count.
 func TestAnEarlyAcknowledgement(t *testing.T) {
 	l := newLab(t)

@@ -1,6 +1,7 @@
 package central
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -69,6 +70,9 @@ func (s *Service) Watch(p Principal, since uint64) (missed []*ledger.Entry, even
 	if err := p.require(Viewer); err != nil {
 		return nil, nil, nil, err
 	}
+	if err := s.log.readable(); err != nil {
+		return nil, nil, nil, err
+	}
 	c := &watcher{events: make(chan Event, watchBuffer)}
 	s.watch.mu.Lock()
 	if len(s.watch.open) >= maxWatchers {
@@ -123,7 +127,7 @@ func (s *Service) Alarms() []Alarm {
 		}
 	}
 	s.log.mu.RLock()
-	add(AlarmStore, s.log.away)
+	add(AlarmStore, cmp.Or(s.log.away, s.log.unsure))
 	add(AlarmBroken, s.log.broken)
 	if s.log.opened {
 		add(AlarmLost, s.log.lost())
