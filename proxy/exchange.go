@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -30,12 +31,18 @@ type exchange struct {
 
 // roundTrip sends a request and returns the header of its answer. The answer's body must be closed. A connection that the
 // upstream closed while it idled is no error of the call's as long as the request can be sent again unnoticed.
-func (p *h1Pool) roundTrip(ctx context.Context, c *call, to *client, out *http.Request, cred *broker.Credential) (*http.Response, error) {
-	o := origin{tls: out.URL.Scheme == "https", host: c.target.Host, port: c.target.Port}
+//
+// With chosen, nothing is sent to an upstream that did not choose HTTP/1.1 when TLS offered it (errUnchosen).
+func (p *h1Pool) roundTrip(ctx context.Context, c *call, to *client, out *http.Request, cred *broker.Credential, chosen bool) (*http.Response, error) {
+	o := originOf(c, out)
 	for {
 		conn, err := p.get(ctx, o, &c.attempts)
 		if err != nil {
 			return nil, err
+		}
+		if chosen && !conn.chosen {
+			p.put(conn)
+			return nil, errUnchosen
 		}
 		c.reached(conn.conn, c.release)
 		x := &exchange{conn: conn, pool: p, out: out, to: to}
@@ -50,6 +57,8 @@ func (p *h1Pool) roundTrip(ctx context.Context, c *call, to *client, out *http.R
 		}
 	}
 }
+
+var errUnchosen = errors.New("the upstream did not choose HTTP/1.1")
 
 // repeatable reports whether sending a request twice does what sending it once does (RFC 9110, section 9.2.2), and there is a second
 // copy of it.

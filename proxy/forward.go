@@ -94,7 +94,7 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	to.body.begin(ctx, func() { dog.touch(); c.moved() })
 	defer c.describeInput(to)
 	upgrade := isWebSocket(to.r)
-	if !to.h1 || upgrade { // else the exchange sees to it
+	if !to.h1 && !to.body.none { // an h1 client's exchange sees to it
 		defer context.AfterFunc(ctx, to.interrupt)()
 	}
 	out := c.request(to.r, &to.body, upgrade)
@@ -125,23 +125,27 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	}
 }
 
-// roundTrip matches the client's protocol: an h1 client gains nothing from an h2 upstream and pays for it.
+// roundTrip chooses the way out by the client's protocol: an h1 client gains nothing from an h2 upstream and pays for it.
 func (c *call) roundTrip(ctx context.Context, to *client, out *http.Request, upgrade bool, cred *broker.Credential) (*http.Response, error) {
 	u := c.gates.upstreams[c.tool.Name]
-	if to.h1 && !upgrade {
-		return u.h1.roundTrip(ctx, c, to, out, cred)
+	switch {
+	case upgrade:
+		keepAgent(out)
+		return u.ws.RoundTrip(out.WithContext(c.withTrace(ctx, to, cred)))
+	case to.h1:
+		return u.h1.roundTrip(ctx, c, to, out, cred, false)
+	default:
+		return u.h2.roundTrip(ctx, c, to, out, cred)
 	}
+}
+
+// keepAgent keeps net/http from adding its own name.
+func keepAgent(out *http.Request) {
 	if _, given := out.Header["User-Agent"]; !given {
 		out.Header["User-Agent"] = noAgent
 	}
-	out = out.WithContext(c.withTrace(ctx, to, cred))
-	if upgrade {
-		return u.ws.RoundTrip(out)
-	}
-	return u.h2.RoundTrip(out)
 }
 
-// noAgent keeps net/http from adding its own.
 var noAgent = []string{""}
 
 var errStatus = errors.New("the upstream's final status is none")

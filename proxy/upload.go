@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -135,7 +136,7 @@ var framing = map[string]bool{"Host": true, "Content-Length": true, "Transfer-En
 // writeHead writes the request line and the header (RFC 9112, sections 3 and 6) into the buffer.
 func writeHead(w *bufio.Writer, out *http.Request) error {
 	uri := out.URL.RequestURI()
-	if !plainText(uri) || !plainText(out.Host) || !httpguts.ValidHeaderFieldName(out.Method) {
+	if !plainText(uri) || strings.IndexByte(uri, ' ') >= 0 || !plainText(out.Host) || !httpguts.ValidHeaderFieldName(out.Method) {
 		return errRequest
 	}
 	for _, s := range [...]string{out.Method, " ", uri, " HTTP/1.1\r\nHost: ", out.Host, "\r\n"} {
