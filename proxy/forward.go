@@ -15,13 +15,13 @@ import (
 	"github.com/toolgate/toolgate/killswitch"
 )
 
-// serve carries one request: decide, obtain the credential, forward.
-func (c *call) serve(w http.ResponseWriter, r *http.Request, a *ask) {
+// serve carries one request: decide, obtain the credential, forward. ctx ends when the client leaves.
+func (c *call) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, a *ask) {
 	to := newClient(w, r, c.gates.snapshot.Limits.IdleTimeout)
 	defer to.leave()
 	c.rec.TraceID, c.rec.SpanID, _ = audit.ParseTraceparent(a.traceparent)
 	start := time.Now()
-	d := c.decide(r.Context(), a)
+	d := c.decide(ctx, a)
 	c.rec.PolicyTime = time.Since(start)
 	if d != nil {
 		c.refuseRequest(to, d)

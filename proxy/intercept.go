@@ -25,8 +25,10 @@ type tunnel struct {
 	connect            *call // the CONNECT, recorded only when no request came of it
 	stop               func() bool
 	requests           atomic.Int32
-	cause              atomic.Pointer[error] // why it was cut from here
-	misnamed           bool                  // the hello named another host; written and read on the connection's goroutine
+	cause              atomic.Pointer[error]    // why it was cut from here
+	h1                 atomic.Pointer[h1Client] // while requests are plain
+	leaving            atomic.Bool              // the sidecar stops
+	misnamed           bool                     // the hello named another host; written and read on the connection's goroutine
 	ended              sync.Once
 }
 
@@ -66,12 +68,13 @@ type innerServer struct {
 	closed  chan struct{}
 	tls     *tls.Config
 	timeout time.Duration // for the first byte
+	idle    time.Duration
 }
 
 type tunnelKey struct{}
 
 func newInnerServer(p *Proxy, limits config.Limits) *innerServer {
-	s := &innerServer{proxy: p, conns: make(chan net.Conn), closed: make(chan struct{}), timeout: limits.HeaderTimeout}
+	s := &innerServer{proxy: p, conns: make(chan net.Conn), closed: make(chan struct{}), timeout: limits.HeaderTimeout, idle: limits.IdleTimeout}
 	// One config for all tunnels, so that sessions are resumed. A resumption does not ask for the certificate again,
 	// so the name is checked where every hello passes.
 	s.tls = &tls.Config{
@@ -156,6 +159,7 @@ func (c *call) interceptConn(conn net.Conn, early []byte, a *ask) {
 		t.cause.CompareAndSwap(nil, &cause)
 		reset(conn)
 	}
+	t.leave, t.rest = t.endWhenIdle, t.watchClient
 	if c.rec.Decision == "allow" && c.tool != nil {
 		t.stands = c.stands
 	}
@@ -193,6 +197,7 @@ func (s *innerServer) accept(c *taggedConn) {
 	t := c.tunnel
 	guard := &guarded{Conn: c, refuse: func(conn net.Conn, status int) { s.proxy.refuseUnread(t.listener, t, conn, status) }}
 	var conn net.Conn = guard
+	scheme := "http"
 	if c.early[0] == recordHandshake {
 		tc := tls.Server(c, s.tls)
 		if !s.handshake(tc) {
@@ -200,9 +205,16 @@ func (s *innerServer) accept(c *taggedConn) {
 			t.close(tc)
 			return
 		}
-		guard.Conn, conn = tc, &guardedTLS{guard, tc}
+		guard.Conn, conn, scheme = tc, &guardedTLS{guard, tc}, "https"
 		if tc.ConnectionState().NegotiatedProtocol == "h2" {
 			conn = tc // net/http speaks HTTP/2 on nothing else
+		}
+	}
+	if guardOf(conn) != nil {
+		if guard.early = newH1Client(s, t, scheme, guard.Conn).run(); guard.early == nil {
+			_ = guard.Conn.Close()
+			t.close(guard.Conn)
+			return
 		}
 	}
 	select {
@@ -263,18 +275,37 @@ func (s *innerServer) serve(w http.ResponseWriter, r *http.Request) {
 	if guard, ok := r.Context().Value(guardKey{}).(*guarded); ok {
 		guard.pass()
 	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	s.carry(r.Context(), t, scheme, w, r)
+}
+
+func (s *innerServer) carry(ctx context.Context, t *tunnel, scheme string, w http.ResponseWriter, r *http.Request) {
 	t.requests.Add(1)
 	t.touch()
 	c := s.proxy.begin(t.listener, "request")
 	c.rec.Intercepted = true
 	defer c.finish()
 	defer c.contain()
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
 	c.within = t
-	c.serve(w, r, innerAsk(r, t, scheme))
+	c.serve(ctx, w, r, innerAsk(r, t, scheme))
+}
+
+// endWhenIdle lets the connection end once nothing is being carried. net/http ends those that it has by itself.
+func (t *tunnel) endWhenIdle() {
+	t.leaving.Store(true)
+	if k := t.h1.Load(); k != nil {
+		k.leave()
+	}
+}
+
+// watchClient is called when nothing has moved for a while.
+func (t *tunnel) watchClient() {
+	if k := t.h1.Load(); k != nil {
+		k.watch()
+	}
 }
 
 // answerInside reports whether a refused tunnel is accepted so that the refusal can be read inside: where the config says that

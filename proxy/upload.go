@@ -102,7 +102,7 @@ func (u *upload) copy() error {
 	for {
 		n, err := u.body.Read(buf[:])
 		if n > 0 {
-			writePiece(w, buf[:n], chunked)
+			_ = writePiece(w, buf[:n], chunked)
 		}
 		if err != nil && err != io.EOF {
 			return err
@@ -118,15 +118,17 @@ func (u *upload) copy() error {
 	}
 }
 
-func writePiece(w *bufio.Writer, p []byte, chunked bool) {
+// writePiece returns the writer's error, which stays.
+func writePiece(w *bufio.Writer, p []byte, chunked bool) error {
 	if chunked {
 		var size [20]byte
 		_, _ = w.Write(append(strconv.AppendInt(size[:0], int64(len(p)), 16), '\r', '\n'))
 	}
-	_, _ = w.Write(p)
+	_, err := w.Write(p)
 	if chunked {
-		_, _ = w.WriteString("\r\n")
+		_, err = w.WriteString("\r\n")
 	}
+	return err
 }
 
 // framing are the headers that say where a message goes and where it ends; they are written from what was decided.
