@@ -93,34 +93,32 @@ func (a *answer) writeFraming(length int64) {
 	if a.chunked {
 		_, _ = w.WriteString("Transfer-Encoding: chunked\r\n")
 	} else if length >= 0 && a.status != http.StatusNoContent && a.status != http.StatusNotModified {
-		var digits [20]byte
 		_, _ = w.WriteString("Content-Length: ")
-		_, _ = w.Write(append(strconv.AppendInt(digits[:0], length, 10), '\r', '\n'))
+		_, _ = w.Write(append(strconv.AppendInt(w.AvailableBuffer(), length, 10), '\r', '\n'))
 	}
 	if a.last {
 		_, _ = w.WriteString("Connection: close\r\n")
 	}
 	if _, given := a.header["Date"]; !given {
-		var date [len(http.TimeFormat) + 2]byte
 		_, _ = w.WriteString("Date: ")
-		_, _ = w.Write(append(time.Now().UTC().AppendFormat(date[:0], http.TimeFormat), '\r', '\n'))
+		_, _ = w.Write(append(time.Now().UTC().AppendFormat(w.AvailableBuffer(), http.TimeFormat), '\r', '\n'))
 	}
 }
 
-// Write writes a piece of the body. More than the header said is refused whole.
+// Write writes a piece of the body. More than the header said is refused whole, and ends the connection.
 func (a *answer) Write(p []byte) (int, error) {
 	a.begin(-1)
+	a.left -= int64(len(p))
 	switch {
 	case a.none && a.r.Method == http.MethodHead:
 		return len(p), nil
 	case a.none:
 		return 0, http.ErrBodyNotAllowed
-	case !a.chunked && int64(len(p)) > a.left:
+	case !a.chunked && a.left < 0:
 		return 0, http.ErrContentLength
 	case len(p) == 0:
 		return 0, nil // as a chunk it would be the end
 	}
-	a.left -= int64(len(p))
 	return len(p), writePiece(a.client.bw, p, a.chunked)
 }
 

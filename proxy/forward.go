@@ -84,14 +84,18 @@ func (c *call) refuseRequest(to *client, d *Denial) {
 // forward sends the request on and the response back. The inbound request stays untouched.
 func (c *call) forward(to *client, cred *broker.Credential) {
 	ctx := c.ctx
-	dog := watch(c.release, c.tool.Timeout, to.idle, c.moved)
+	dog := watch(c.release, c.tool.Timeout, to.idle, func() { c.moved(clock()) })
 	defer dog.stop()
 	defer c.proxy.leave(c)
 	if d := c.proxy.enter(c, c.release); d != nil {
 		c.refuseRequest(to, d)
 		return
 	}
-	to.body.begin(ctx, func() { dog.touch(); c.moved() })
+	to.body.begin(ctx, func() {
+		now := clock()
+		dog.touch(now)
+		c.moved(now)
+	})
 	defer c.describeInput(to)
 	upgrade := isWebSocket(to.r)
 	if !to.h1 || upgrade { // else the exchange sees to it
@@ -147,9 +151,9 @@ var noAgent = []string{""}
 var errStatus = errors.New("the upstream's final status is none")
 
 // moved keeps the tunnel that the request came through from being taken for idle.
-func (c *call) moved() {
+func (c *call) moved(now int64) {
 	if c.within != nil {
-		c.within.touch()
+		c.within.moved(now)
 	}
 }
 

@@ -17,14 +17,14 @@ import (
 // net/http has two that take turns at every request. The first request that is not plain, with all that follows, goes to
 // net/http, which finds the connection as it came.
 type h1Client struct {
-	server *innerServer
-	tunnel *tunnel
-	scheme string
-	conn   net.Conn
-	br     *bufio.Reader
-	bw     *bufio.Writer
-	w      answer
-	slack  time.Duration // by which a deadline that is in force may be off
+	server  *innerServer
+	tunnel  *tunnel
+	handler func(context.Context, http.ResponseWriter, *http.Request)
+	conn    net.Conn
+	br      *bufio.Reader
+	bw      *bufio.Writer
+	w       answer
+	slack   time.Duration // by which a deadline that is in force may be off
 
 	ctx  context.Context // ends when the client is found gone
 	gone context.CancelFunc
@@ -50,9 +50,10 @@ const (
 
 func newH1Client(s *innerServer, t *tunnel, scheme string, conn net.Conn) *h1Client {
 	k := &h1Client{
-		server: s, tunnel: t, scheme: scheme, conn: conn, slack: s.idle / 8,
+		server: s, tunnel: t, conn: conn, slack: s.idle / 8,
 		br: bufio.NewReaderSize(conn, maxPlainRequest), bw: bufio.NewWriterSize(conn, 4<<10),
 	}
+	k.handler = func(ctx context.Context, w http.ResponseWriter, r *http.Request) { s.carry(ctx, t, scheme, w, r) }
 	k.ctx, k.gone = context.WithCancel(context.Background())
 	k.w.client, k.w.header = k, http.Header{}
 	return k
@@ -160,7 +161,7 @@ func (k *h1Client) handle(r *http.Request) (whole bool) {
 			k.server.proxy.log.Error("a connection panicked")
 		}
 	}()
-	k.server.carry(k.ctx, k.tunnel, k.scheme, &k.w, r)
+	k.handler(k.ctx, &k.w, r)
 	return true
 }
 

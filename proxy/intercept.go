@@ -22,6 +22,7 @@ type tunnel struct {
 	target             egress.Target
 	captured           bool
 	proxyAuthorization []string
+	proxyCredentials   *proxyCredentials
 	connect            *call // the CONNECT, recorded only when no request came of it
 	stop               func() bool
 	requests           atomic.Int32
@@ -154,7 +155,7 @@ func (t *tunnel) checkSNI(name string) error {
 // interceptConn accepts the tunnel and hands it to the inner server, once its first byte tells whether it speaks TLS.
 func (c *call) interceptConn(conn net.Conn, early []byte, a *ask) {
 	t := &tunnel{listener: c.listener.Name, target: c.target, proxyAuthorization: a.proxyAuthorization, connect: c}
-	t.tool, t.captured = c.rec.Tool, a.captured
+	t.tool, t.captured, t.proxyCredentials = c.rec.Tool, a.captured, readProxyCredentials(a.proxyAuthorization)
 	t.cut = func(cause error) {
 		t.cause.CompareAndSwap(nil, &cause)
 		reset(conn)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/killswitch"
@@ -71,16 +70,17 @@ type clientError struct{ error }
 func (c *call) copyBody(ctx context.Context, to *client, body io.Reader, dog *watchdog, flush bool) error {
 	buf := responseBuffers.Get().(*[32 << 10]byte)
 	defer responseBuffers.Put(buf)
-	armed := time.Now()
+	armed := clock() // it has just been, for the header
 	for {
 		n, err := body.Read(buf[:])
+		now := clock()
+		if now-armed > int64(to.idle/4) { // an end is also written
+			armed = now
+			to.arm()
+		}
 		if n > 0 {
-			dog.touch()
-			c.moved()
-			if now := time.Now(); now.Sub(armed) > to.idle/4 {
-				armed = now
-				to.arm(now)
-			}
+			dog.touch(now)
+			c.moved(now)
 			if _, werr := to.w.Write(buf[:n]); werr != nil {
 				return clientError{werr}
 			}
@@ -95,7 +95,6 @@ func (c *call) copyBody(ctx context.Context, to *client, body io.Reader, dog *wa
 			return ctx.Err()
 		}
 		if err == io.EOF {
-			to.arm(time.Now()) // net/http has the end to write
 			return nil
 		}
 		if err != nil {
