@@ -237,6 +237,21 @@ func (k *h1Client) unwatch() {
 	}
 }
 
+// endWhenIdle lets the connection end once nothing is being carried. net/http ends those that it has by itself.
+func (t *tunnel) endWhenIdle() {
+	t.leaving.Store(true)
+	if k := t.h1.Load(); k != nil {
+		k.leave()
+	}
+}
+
+// watchClient is called when nothing has moved for a while.
+func (t *tunnel) watchClient() {
+	if k := t.h1.Load(); k != nil {
+		k.watch()
+	}
+}
+
 // lengthBody is a request's body of a known length.
 type lengthBody struct {
 	src  *bufio.Reader

@@ -61,7 +61,8 @@ var (
 	errSNI = errors.New("SNI names another host than the CONNECT")
 )
 
-// innerServer is our own net/http server for what is inside intercepted tunnels: limits, timeouts, h1 and h2 are its.
+// innerServer is our own net/http server for what is inside intercepted tunnels: limits, timeouts, h1 and h2 are its. Plain requests of h1
+// are an h1Client's.
 type innerServer struct {
 	proxy   *Proxy
 	server  *http.Server
@@ -292,21 +293,6 @@ func (s *innerServer) carry(ctx context.Context, t *tunnel, scheme string, w htt
 	defer c.contain()
 	c.within = t
 	c.serve(ctx, w, r, innerAsk(r, t, scheme))
-}
-
-// endWhenIdle lets the connection end once nothing is being carried. net/http ends those that it has by itself.
-func (t *tunnel) endWhenIdle() {
-	t.leaving.Store(true)
-	if k := t.h1.Load(); k != nil {
-		k.leave()
-	}
-}
-
-// watchClient is called when nothing has moved for a while.
-func (t *tunnel) watchClient() {
-	if k := t.h1.Load(); k != nil {
-		k.watch()
-	}
 }
 
 // answerInside reports whether a refused tunnel is accepted so that the refusal can be read inside: where the config says that
