@@ -15,13 +15,13 @@ import (
 	"github.com/toolgate/toolgate/killswitch"
 )
 
-// serve carries one request: decide, obtain the credential, forward.
-func (c *call) serve(w http.ResponseWriter, r *http.Request, a *ask) {
+// serve carries one request: decide, obtain the credential, forward. ctx ends when the client leaves.
+func (c *call) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, a *ask) {
 	to := newClient(w, r, c.gates.snapshot.Limits.IdleTimeout)
 	defer to.leave()
 	c.rec.TraceID, c.rec.SpanID, _ = audit.ParseTraceparent(a.traceparent)
 	start := time.Now()
-	d := c.decide(r.Context(), a)
+	d := c.decide(ctx, a)
 	c.rec.PolicyTime = time.Since(start)
 	if d != nil {
 		c.refuseRequest(to, d)
@@ -84,14 +84,18 @@ func (c *call) refuseRequest(to *client, d *Denial) {
 // forward sends the request on and the response back. The inbound request stays untouched.
 func (c *call) forward(to *client, cred *broker.Credential) {
 	ctx := c.ctx
-	dog := watch(c.release, c.tool.Timeout, to.idle, c.moved)
+	dog := watch(c.release, c.tool.Timeout, to.idle, func() { c.moved(clock()) })
 	defer dog.stop()
 	defer c.proxy.leave(c)
 	if d := c.proxy.enter(c, c.release); d != nil {
 		c.refuseRequest(to, d)
 		return
 	}
-	to.body.begin(ctx, func() { dog.touch(); c.moved() })
+	to.body.begin(ctx, func() {
+		now := clock()
+		dog.touch(now)
+		c.moved(now)
+	})
 	defer c.describeInput(to)
 	upgrade := isWebSocket(to.r)
 	if !to.h1 && !to.body.none { // an h1 client's exchange sees to it
@@ -151,9 +155,9 @@ var noAgent = []string{""}
 var errStatus = errors.New("the upstream's final status is none")
 
 // moved keeps the tunnel that the request came through from being taken for idle.
-func (c *call) moved() {
+func (c *call) moved(now int64) {
 	if c.within != nil {
-		c.within.touch()
+		c.within.moved(now)
 	}
 }
 

@@ -118,7 +118,7 @@ func TestHintAndAnswerDoNotMix(t *testing.T) {
 	r.Header.Set("Proxy-Authorization", l.basic(l.token))
 	c := l.proxy.begin("tool", "request")
 	done := make(chan struct{})
-	go func() { defer close(done); c.serve(w, r, plainAsk(r)) }()
+	go func() { defer close(done); c.serve(r.Context(), w, r, plainAsk(r)) }()
 	<-w.hinted
 	l.revoke(killswitch.Selector{Tool: []string{"t1"}})
 	<-gone // the call was given up

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/killswitch"
@@ -71,16 +70,17 @@ type clientError struct{ error }
 func (c *call) copyBody(ctx context.Context, to *client, body io.Reader, dog *watchdog, flush bool) error {
 	buf := responseBuffers.Get().(*[32 << 10]byte)
 	defer responseBuffers.Put(buf)
-	armed := time.Now()
+	armed := clock() // it has just been, for the header
 	for {
 		n, err := body.Read(buf[:])
-		if now := time.Now(); now.Sub(armed) > to.idle/4 && (n > 0 || err == io.EOF) { // net/http has the end to write
+		now := clock()
+		if now-armed > int64(to.idle/4) && (n > 0 || err == io.EOF) { // an end is also written
 			armed = now
-			to.arm(now)
+			to.arm()
 		}
 		if n > 0 {
-			dog.touch()
-			c.moved()
+			dog.touch(now)
+			c.moved(now)
 			if _, werr := to.w.Write(buf[:n]); werr != nil {
 				return clientError{werr}
 			}

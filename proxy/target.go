@@ -21,6 +21,7 @@ type ask struct {
 	malformed error          // found while reading
 
 	proxyAuthorization    []string
+	proxyCredentials      *proxyCredentials // what it says, if that has been read
 	toolgateAuthorization []string
 	traceparent           string
 }
@@ -66,7 +67,7 @@ func plainAsk(r *http.Request) *ask {
 func innerAsk(r *http.Request, t *tunnel, scheme string) *ask {
 	a := &ask{scheme: scheme, authority: r.Host, method: r.Method, path: r.URL.EscapedPath(), within: &t.target}
 	a.headers(r)
-	a.proxyAuthorization = t.proxyAuthorization // never from inside: the tunnel's word counts
+	a.proxyAuthorization, a.proxyCredentials = t.proxyAuthorization, t.proxyCredentials // never from inside: the tunnel's word counts
 	switch {
 	case r.Method == http.MethodConnect:
 		a.malformed = errNestedConnect

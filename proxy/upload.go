@@ -103,7 +103,7 @@ func (u *upload) copy() error {
 	for {
 		n, err := u.body.Read(buf[:])
 		if n > 0 {
-			writePiece(w, buf[:n], chunked)
+			_ = writePiece(w, buf[:n], chunked)
 		}
 		if err != nil && err != io.EOF {
 			return err
@@ -119,15 +119,16 @@ func (u *upload) copy() error {
 	}
 }
 
-func writePiece(w *bufio.Writer, p []byte, chunked bool) {
+// writePiece returns the writer's error, which stays.
+func writePiece(w *bufio.Writer, p []byte, chunked bool) error {
 	if chunked {
-		var size [20]byte
-		_, _ = w.Write(append(strconv.AppendInt(size[:0], int64(len(p)), 16), '\r', '\n'))
+		_, _ = w.Write(append(strconv.AppendInt(w.AvailableBuffer(), int64(len(p)), 16), '\r', '\n'))
 	}
-	_, _ = w.Write(p)
+	_, err := w.Write(p)
 	if chunked {
-		_, _ = w.WriteString("\r\n")
+		_, err = w.WriteString("\r\n")
 	}
+	return err
 }
 
 // framing are the headers that say where a message goes and where it ends; they are written from what was decided.
@@ -155,9 +156,8 @@ func writeHead(w *bufio.Writer, out *http.Request) error {
 			_, _ = w.WriteString("\r\n")
 		}
 	case out.Body != nil, out.Method == http.MethodPost, out.Method == http.MethodPut, out.Method == http.MethodPatch:
-		var length [20]byte
 		_, _ = w.WriteString("Content-Length: ")
-		_, _ = w.Write(append(strconv.AppendInt(length[:0], max(0, out.ContentLength), 10), '\r', '\n'))
+		_, _ = w.Write(append(strconv.AppendInt(w.AvailableBuffer(), max(0, out.ContentLength), 10), '\r', '\n'))
 	}
 	if err := out.Header.WriteSubset(w, framing); err != nil {
 		return err
