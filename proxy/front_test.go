@@ -112,21 +112,26 @@ func TestShutdownEndsSilentConnections(t *testing.T) {
 	l.proxy.inner.server = &http.Server{}
 }
 
-// TestShutdownWaitsForCallsOfTheFront: a tunnel that is being decided or dialled when the drain begins is recorded.
+// TestShutdownWaitsForCallsOfTheFront: a tunnel that is being dialled when the drain begins is recorded before the drain ends. It is
+// too late to be opened.
 func TestShutdownWaitsForCallsOfTheFront(t *testing.T) {
-	f := &front{closed: make(chan struct{})}
-	f.calls.Add(1)
-	close(f.closed)
-	done := make(chan struct{})
-	go func() {
-		f.wait(t.Context())
-		close(done)
-	}()
+	l := newLab(t)
+	l.names.hold = make(chan struct{})
+	c, target := l.dial(), l.target("pass.ok.test")
+	fmt.Fprintf(c, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\nProxy-Authorization: %[2]s\r\n\r\n", target, l.basic(l.token))
+	waitUntil(t, func() bool { return len(l.names.asked()) > 0 })
+	_, ended := l.drain()
 	select {
-	case <-done:
-		t.Error("a call is running")
-	default:
+	case <-ended:
+		t.Error("the call was not waited for")
+	case <-time.After(200 * time.Millisecond):
 	}
-	f.calls.Done()
-	<-done
+	close(l.names.hold)
+	<-ended
+	if rec := l.next(); rec.str("kind") != "tunnel" || rec.str("code") != "not_ready" {
+		t.Errorf("record %v", rec)
+	}
+	if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != 503 {
+		t.Errorf("the client got %v %v", res, err)
+	}
 }
