@@ -194,7 +194,6 @@ func (c *call) roundTripFailed(ctx context.Context, to *client, err error) {
 	case readErr != nil:
 		c.rec.ErrorClass = "client_body"
 		c.refuseRequest(to, deny(BadRequest, "The request's body is malformed or broke off.", readErr))
-		c.rec.Decision = "allow" // what came before the fault may have gone out
 	default:
 		c.refuseRequest(to, c.failure(err))
 	}

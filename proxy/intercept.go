@@ -90,6 +90,8 @@ func newInnerServer(p *Proxy, limits config.Limits) *innerServer {
 		},
 	}
 	s.server = &http.Server{
+		DisableGeneralOptionsHandler: true, // it answers OPTIONS * past the gates
+
 		Handler:           http.HandlerFunc(s.serve),
 		ReadHeaderTimeout: limits.HeaderTimeout,
 		IdleTimeout:       limits.IdleTimeout,

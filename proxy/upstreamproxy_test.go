@@ -340,7 +340,11 @@ func TestUpstreamProxyFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := startCorporate(t)
 			p.answer = tt.answer
-			l, c := labBehind(t, p, p.by(""), replaced(t, "dialTimeout: 3s", "dialTimeout: 200ms"))
+			timeout := "dialTimeout: 3s"
+			if tt.class == "timeout" {
+				timeout = "dialTimeout: 200ms"
+			}
+			l, c := labBehind(t, p, p.by(""), replaced(t, "dialTimeout: 3s", timeout))
 			for _, r := range routes {
 				l.checkFailure(l.client(l.token, r.h2), r.scheme+"://"+c.place(r)+"/", meanings[tt.code].status, tt.code, tt.class)
 			}
