@@ -53,6 +53,7 @@ func (e Event) rule() Event {
 // details is what is read of an event's value. Reasons are read leniently: a text that is not as it should be is no cause to let
 // an account go on.
 type details struct {
+	Subject     jsontext.Value `json:"subject"` // where drafts before the final framework had sub_id
 	ReasonAdmin jsontext.Value `json:"reason_admin"`
 	ReasonUser  jsontext.Value `json:"reason_user"`
 	State       jsontext.Value `json:"state"`

@@ -28,6 +28,7 @@ func FuzzDecide(f *testing.F) {
 			f.Add(fmt.Appendf(nil, `{"iss":%q,"jti":"1","iat":1799999999,"sub_id":%s,"events":{%q:{"state":"s","reason_admin":{"en":"x"}}}}`, idp, sub, uri))
 		}
 	}
+	f.Add([]byte(`{"iss":"x","jti":"1","iat":1799999999,"events":{"` + caep + `session-revoked":{"subject":{"user":{"format":"email","email":"a"}}}}}`))
 	f.Add([]byte(`{"events":{"` + caep + `session-revoked":{}}}`))
 	f.Fuzz(func(test *testing.T, payload []byte) {
 		d, err := t.decide(payload, now)

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/toolgate/toolgate/identity"
 	"github.com/toolgate/toolgate/killswitch"
 )
@@ -115,11 +113,7 @@ func (t *transmitter) acts(e Event) bool {
 }
 
 // mapped returns the first rule for e that fits the subject.
-func (t *transmitter) mapped(e Event, sub jsontext.Value) (*Rule, killswitch.Selector, error) {
-	s, err := parseSubject(sub, t.issuers)
-	if err != nil {
-		return nil, killswitch.Selector{}, err
-	}
+func (t *transmitter) mapped(e Event, s subject) (*Rule, killswitch.Selector, error) {
 	for i := range t.config.Rules {
 		r := &t.config.Rules[i]
 		if !slices.Contains(r.Events, e.rule()) {

@@ -83,7 +83,11 @@ func (t *transmitter) decide(payload []byte, now time.Time) (decision, error) {
 		d.result = Ignored
 		return d, nil
 	}
-	rule, selector, err := t.mapped(event, c.Subject)
+	sub, err := subjectOf(c.Subject, details.Subject, t.issuers)
+	if err != nil {
+		return d, err
+	}
+	rule, selector, err := t.mapped(event, sub)
 	if err != nil {
 		return d, err
 	}

@@ -41,23 +41,32 @@ type identifier struct{ name, value string }
 // say whom. Each has one identifier or several aliases.
 type subject map[string][]identifier
 
-// parseSubject reads sub_id. issuers are those whose sub values the rules may take.
-func parseSubject(v jsontext.Value, issuers []string) (subject, error) {
+// subjectOf returns sub_id or, where there is none, the subject that drafts of the framework put into the event, of which large
+// transmitters have remained. A complex subject says so in its format, but not in the drafts.
+func subjectOf(subID, draft jsontext.Value, issuers []string) (subject, error) {
+	v, final := subID, len(subID) > 0
+	if !final {
+		v = draft
+	}
 	members, err := object(v)
 	if err != nil {
 		return nil, err
 	}
 	format, ok := text(members["format"])
-	if !ok {
+	switch {
+	case format == "complex", !final && members["format"] == nil:
+		return parseComplex(members, issuers)
+	case !ok:
 		return nil, refuse(Malformed, "sub_id has no format")
 	}
-	if format != "complex" {
-		ids, err := parsePrincipal(members, issuers, true)
-		if err != nil {
-			return nil, err
-		}
-		return subject{"": ids}, nil
+	ids, err := parsePrincipal(members, issuers, true)
+	if err != nil {
+		return nil, err
 	}
+	return subject{"": ids}, nil
+}
+
+func parseComplex(members map[string]jsontext.Value, issuers []string) (subject, error) {
 	out := subject{}
 	for name, value := range members {
 		if name == "format" {

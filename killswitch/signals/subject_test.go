@@ -20,8 +20,16 @@ func mapTo(t *testing.T, sub any, rules ...Rule) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return mapped(jsontext.Value(raw), nil, rules...)
+}
+
+func mapped(subID, draft jsontext.Value, rules ...Rule) string {
 	tr := &transmitter{config: Transmitter{Rules: rules}, issuers: []string{idp}}
-	_, s, err := tr.mapped(SessionRevoked, jsontext.Value(raw))
+	sub, err := subjectOf(subID, draft, tr.issuers)
+	if err != nil {
+		return string(asRefusal(err).result)
+	}
+	_, s, err := tr.mapped(SessionRevoked, sub)
 	if err != nil {
 		return string(asRefusal(err).result)
 	}
@@ -124,6 +132,32 @@ func TestSubjects(t *testing.T) {
 				t.Errorf("%s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestDraftSubjects: where there is no sub_id, the event's subject counts, and nowhere else.
+func TestDraftSubjects(t *testing.T) {
+	const a, b = `{"format":"email","email":"a@x.example"}`, `{"format":"email","email":"b@x.example"}`
+	simple, member := rule(t, "subject={email}", SessionRevoked), rule(t, "subject={user.email} broader=device", SessionRevoked)
+	for name, tc := range map[string]struct {
+		subID, draft string
+		want         string
+	}{
+		"simple":                           {"", a, "subject=a@x.example"},
+		"complex, without a format":        {"", `{"user":` + a + `,"device":` + b + `}`, "subject=a@x.example"},
+		"complex, with a format":           {"", `{"format":"complex","user":` + a + `}`, "subject=a@x.example"},
+		"sub_id counts":                    {a, b, "subject=a@x.example"},
+		"a bad sub_id counts":              {`null`, b, "malformed"},
+		"sub_id must have a format":        {`{"user":` + a + `}`, b, "malformed"},
+		"an unknown member":                {"", `{"user":` + a + `,"region":` + b + `}`, "unmapped"},
+		"the form of the first drafts":     {"", `{"subject_type":"email","email":"a@x.example"}`, "unmapped"},
+		"neither":                          {"", "", "malformed"},
+		"nobody":                           {"", `{}`, "malformed"},
+		"a member that no rule leaves out": {"", `{"user":` + a + `,"tenant":` + b + `}`, "unmapped"},
+	} {
+		if got := mapped(jsontext.Value(tc.subID), jsontext.Value(tc.draft), simple, member); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
 	}
 }
 
