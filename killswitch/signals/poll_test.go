@@ -111,7 +111,7 @@ func TestPoll(t *testing.T) {
 	s.give("1", good("1", "a@x.example"))
 	s.give("2", w.set(claimSet{"jti": "2", "sub_id": claimSet{"format": "opaque", "id": "x"}}))
 	s.give("3", w.set(claimSet{"jti": "3", "aud": "https://other.example"}))
-	s.give("4", good("1", "b@x.example")) // delivered under a name that is not its own
+	s.give("4", good("other", "b@x.example")) // delivered under a name that is not its own
 	s.give("5", w.set(claimSet{"jti": "5", "events": claimSet{ssf + "verification": claimSet{"state": "s"}}}))
 	s.give("6", w.setWith(nil, claimSet{"jti": "6"}, "none"))
 	if d := once(t, p); d != minPause {
