@@ -15,20 +15,24 @@ func sourceFiles(t *testing.T, f func(name string)) {
 	sources(t, func(name, _ string, _ *ast.File) { f(name) })
 }
 
-// commandFunc is what a function of cmd/sidecar adds to a command.
+// binaries are the programs of cmd whose commands pages show.
+var binaries = []string{"sidecar", "killswitch"}
+
+// commandFunc is what a function of a program adds to a command.
 type commandFunc struct {
 	use   string   // of the command that it makes
 	flags []string // with their dashes
 	calls []string
 }
 
-// commands reads from the source of cmd/sidecar which flags each command has. A function that makes a command sets Use; the
-// helpers that it calls add flags as well. Starting the program instead would escape the test cache.
-func commands(t *testing.T) map[string][]string {
+// commands reads from the source of a program which flags each command has. A function that makes a command sets Use; the
+// helpers that it calls, and those that they call, add flags as well. Starting the program instead would escape the test
+// cache.
+func commands(t *testing.T, binary string) map[string][]string {
 	t.Helper()
 	funcs := map[string]*commandFunc{}
 	sources(t, func(_, dir string, file *ast.File) {
-		if dir != "cmd/sidecar" {
+		if dir != "cmd/"+binary {
 			return
 		}
 		for _, decl := range file.Decls {
@@ -40,18 +44,24 @@ func commands(t *testing.T) map[string][]string {
 	all := map[string][]string{}
 	for _, f := range funcs {
 		name, _, _ := strings.Cut(f.use, " ")
-		if name == "" || name == "sidecar" {
+		if name == "" || name == binary {
 			continue
 		}
-		flags := append([]string{"--help", "-h"}, f.flags...)
-		for _, called := range f.calls {
-			if g := funcs[called]; g != nil && g.use == "" {
-				flags = append(flags, g.flags...)
-			}
-		}
-		all[name] = flags
+		all[name] = append([]string{"--help", "-h"}, f.allFlags(funcs)...)
 	}
+	all["completion"] = nil // cobra's own
 	return all
+}
+
+// allFlags are a function's and its helpers'.
+func (c *commandFunc) allFlags(funcs map[string]*commandFunc) []string {
+	flags := slices.Clone(c.flags)
+	for _, called := range c.calls {
+		if g := funcs[called]; g != nil && g != c && g.use == "" {
+			flags = append(flags, g.allFlags(funcs)...)
+		}
+	}
+	return flags
 }
 
 func read(f *ast.FuncDecl) *commandFunc {
@@ -103,10 +113,9 @@ func literal(e ast.Expr) string {
 	return s
 }
 
-var invocation = regexp.MustCompile(`(?:^|[\s(;&|/])sidecar ([^\n;&|)]+)`)
-
-// commandLines returns what a page tells its reader to type after "sidecar".
-func (d document) commandLines() []string {
+// commandLines returns what a page tells its reader to type after a program's name.
+func (d document) commandLines(binary string) []string {
+	invocation := regexp.MustCompile(`(?:^|[\s(;&|/])` + binary + ` ([^\n;&|)]+)`)
 	var texts []string
 	for _, b := range d.blocks {
 		text := strings.ReplaceAll(b.text, "\\\n", " ")
@@ -122,7 +131,7 @@ func (d document) commandLines() []string {
 		}
 	}
 	for _, span := range codeSpan.FindAllStringSubmatch(d.prose, -1) {
-		if strings.HasPrefix(span[1], "sidecar ") {
+		if strings.HasPrefix(span[1], binary+" ") {
 			texts = append(texts, span[1])
 		}
 	}
@@ -139,29 +148,43 @@ func (d document) commandLines() []string {
 
 // TestCommandLines: every command that a page shows exists, with the flags that it is shown with.
 func TestCommandLines(t *testing.T) {
-	known := commands(t)
-	if len(known["explain"]) < 8 || !slices.Contains(known["check"], "--config") || !slices.Contains(known["check"], "-o") {
-		t.Fatalf("the commands were not read from the source: %v", known)
+	for binary, want := range map[string][]string{"sidecar": {"explain", "--config", "-o"}, "killswitch": {"revoke", "--tool", "--server", "-o"}} {
+		if !slices.Contains(binaries, binary) {
+			t.Errorf("%s is not looked at", binary)
+		}
+		known := commands(t, binary)[want[0]]
+		for _, flag := range want[1:] {
+			if !slices.Contains(known, flag) {
+				t.Errorf("%s %s: the flags were not read from the source: %v", binary, want[0], known)
+			}
+		}
 	}
+	for _, binary := range binaries {
+		checkCommandLines(t, binary)
+	}
+}
+
+func checkCommandLines(t *testing.T, binary string) {
+	known := commands(t, binary)
 	total := 0
 	for _, d := range documents(t) {
-		for _, line := range d.commandLines() {
+		for _, line := range d.commandLines(binary) {
 			words := strings.Fields(line)
 			flags, ok := known[words[0]]
 			if !ok {
-				t.Errorf("%s: there is no command %q", d.name, "sidecar "+words[0])
+				t.Errorf("%s: there is no command %q", d.name, binary+" "+words[0])
 				continue
 			}
 			total++
 			for _, w := range words[1:] {
 				name, _, _ := strings.Cut(w, "=")
 				if strings.HasPrefix(w, "-") && !slices.Contains(flags, name) {
-					t.Errorf("%s: sidecar %s has no flag %s", d.name, words[0], name)
+					t.Errorf("%s: %s %s has no flag %s", d.name, binary, words[0], name)
 				}
 			}
 		}
 	}
 	if total == 0 {
-		t.Error("no page shows a command")
+		t.Errorf("no page shows a command of %s", binary)
 	}
 }

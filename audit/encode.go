@@ -11,7 +11,7 @@ import (
 // link is what the chain adds to a record. The zero value adds nothing.
 type link struct {
 	seq  uint64
-	prev string // hex SHA-256 of the line before, without its newline
+	prev []byte // hex SHA-256 of the line before, without its newline
 }
 
 // appendRecord appends the record as one canonical JSON object (RFC 8785): keys in ascending order, no white space,
@@ -46,7 +46,7 @@ func appendRecord(b []byte, r *Record, l link) []byte {
 	o.ms("policy_ms", r.PolicyTime)
 	o.str("policy_revision", r.PolicyRevision)
 	o.num("port", int64(r.Port))
-	o.str("prev_hash", l.prev)
+	o.hash("prev_hash", l.prev)
 	o.counts("redaction_counts", r.RedactionCounts)
 	o.str("redaction_status", r.RedactionStatus)
 	o.str("revocation_id", r.RevocationID)
@@ -93,6 +93,16 @@ func (o *object) str(k, v string) {
 	if v != "" {
 		o.key(k)
 		o.b = appendString(o.b, v)
+	}
+}
+
+// hash writes hexadecimal digits, which need no escapes.
+func (o *object) hash(k string, v []byte) {
+	if len(v) > 0 {
+		o.key(k)
+		o.b = append(o.b, '"')
+		o.b = append(o.b, v...)
+		o.b = append(o.b, '"')
 	}
 }
 

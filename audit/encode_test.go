@@ -54,7 +54,7 @@ func fill(t testing.TB, f reflect.Value, name string, i int) {
 // Every field reaches the line, no key is there that the golden list lacks, and none is missing.
 func TestEveryFieldIsEncoded(t *testing.T) {
 	full := filled(t)
-	line := appendRecord(nil, &full, link{seq: 7, prev: "abc"})
+	line := appendRecord(nil, &full, link{seq: 7, prev: []byte("abc")})
 	var keys []string
 	for k := range decode(t, line) {
 		keys = append(keys, k)
@@ -70,7 +70,7 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 	for i := range reflect.TypeFor[Record]().NumField() {
 		without := full
 		reflect.ValueOf(&without).Elem().Field(i).SetZero()
-		less := decode(t, appendRecord(nil, &without, link{seq: 7, prev: "abc"}))
+		less := decode(t, appendRecord(nil, &without, link{seq: 7, prev: []byte("abc")}))
 		if len(less) != len(keys)-1 {
 			t.Errorf("Record.%s: without it the line has %d keys instead of %d", reflect.TypeFor[Record]().Field(i).Name, len(less), len(keys)-1)
 		}
@@ -88,7 +88,7 @@ func decode(t testing.TB, line []byte) map[string]any {
 
 func TestGoldenLine(t *testing.T) {
 	r := filled(t)
-	line := append(appendRecord(nil, &r, link{seq: 7, prev: genesis}), '\n')
+	line := append(appendRecord(nil, &r, link{seq: 7, prev: []byte(genesis)}), '\n')
 	golden, err := os.ReadFile("testdata/record.golden")
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func canonical(t testing.TB, line []byte) {
 
 func TestCanonical(t *testing.T) {
 	r := filled(t)
-	canonical(t, appendRecord(nil, &r, link{seq: 1, prev: genesis}))
+	canonical(t, appendRecord(nil, &r, link{seq: 1, prev: []byte(genesis)}))
 	canonical(t, appendRecord(nil, &Record{}, link{}))
 	for _, us := range []int64{1, 9, 10, 99, 100, 120, 999, 1000, 1001, 1010, 1100, 123_456_789, 999_999_999_999_999, 1 << 50} {
 		canonical(t, appendRecord(nil, &Record{Total: time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond}, link{}))
@@ -163,7 +163,7 @@ func BenchmarkAppendRecord(b *testing.B) {
 	buf := make([]byte, 0, 4096)
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = appendRecord(buf[:0], &r, link{seq: 7, prev: genesis})
+		buf = appendRecord(buf[:0], &r, link{seq: 7, prev: []byte(genesis)})
 	}
 	b.SetBytes(int64(len(buf)))
 }

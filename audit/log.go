@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"crypto/sha256"
 	"errors"
 	"io"
 	"sync"
@@ -62,7 +63,7 @@ func New(w io.Writer, o Options) *Log {
 		abandon: make(chan struct{}),
 		done:    make(chan struct{}),
 	}
-	go (&writer{log: l, w: w, chain: o.Chain, prev: genesis}).run()
+	go (&writer{log: l, w: w, chain: o.Chain, prev: [2 * sha256.Size]byte([]byte(genesis))}).run()
 	return l
 }
 

@@ -22,7 +22,7 @@ type writer struct {
 	log   *Log
 	w     io.Writer
 	chain bool
-	prev  string
+	prev  [2 * sha256.Size]byte // in hexadecimal
 
 	batch []byte
 	lines []int // where the lines of the batch end
@@ -45,13 +45,13 @@ func (w *writer) add(e *entry) {
 	start := len(w.batch)
 	var l link
 	if w.chain {
-		l = link{seq: e.seq, prev: w.prev}
+		l = link{seq: e.seq, prev: w.prev[:]}
 	}
 	w.batch = appendRecord(w.batch, &e.record, l)
 	w.log.recycle(e)
 	if w.chain {
 		sum := sha256.Sum256(w.batch[start:])
-		w.prev = hex.EncodeToString(sum[:])
+		hex.Encode(w.prev[:], sum[:])
 	}
 	w.batch = append(w.batch, '\n')
 	w.lines = append(w.lines, len(w.batch))
@@ -61,17 +61,12 @@ func (w *writer) add(e *entry) {
 func (w *writer) flush() bool {
 	written, pause := 0, firstPause
 	for written < len(w.batch) {
-		n, err := w.w.Write(w.batch[written:])
-		if n < 0 || n > len(w.batch)-written {
-			n = 0 // a broken sink; see io.Writer
-		}
-		if written += n; err == nil && n == 0 {
-			err = io.ErrShortWrite
-		}
-		if err == nil {
+		n, err := w.write(w.batch[written:])
+		if written += n; err == nil {
 			continue
 		}
-		w.log.failure.Store(&err)
+		failure := err // a variable of its own: it outlives the call, and the usual one does not
+		w.log.failure.Store(&failure)
 		if written < len(w.batch) && !w.wait(pause) {
 			w.count(written)
 			return false
@@ -85,6 +80,18 @@ func (w *writer) flush() bool {
 	w.count(written)
 	w.batch, w.lines = w.batch[:0], w.lines[:0]
 	return true
+}
+
+// write is the sink's Write, whose answer is made to make sense.
+func (w *writer) write(b []byte) (int, error) {
+	n, err := w.w.Write(b)
+	if n < 0 || n > len(b) {
+		n = 0 // a broken sink; see io.Writer
+	}
+	if err == nil && n == 0 {
+		err = io.ErrShortWrite
+	}
+	return n, err
 }
 
 // wait reports false if Close gave up.

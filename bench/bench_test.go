@@ -31,9 +31,9 @@ func quickOptions(t *testing.T, args ...string) *options {
 	return opt
 }
 
-// TestQuickRun measures two peers in every row and looks for what no run can do without.
+// TestQuickRun measures peers of this module in every row of theirs and looks for what no run can do without.
 func TestQuickRun(t *testing.T) {
-	opt := quickOptions(t, "-peers", "direct,goproxy", "-rounds", "2", "-window", "100ms", "-rows", strings.Join(names(allRows), ","))
+	opt := quickOptions(t, "-peers", "direct,splice,goproxy,floor,goproxy-mitm", "-rounds", "2", "-window", "100ms")
 	res, err := measureAll(t.Context(), opt, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +57,13 @@ func TestQuickRun(t *testing.T) {
 		}
 		within("bulk", peer, mSpeed, 1, 1e6)
 	}
+	for _, row := range []string{"intercept-h1", "intercept-h2"} {
+		within(row, "direct", mRate, 10, 1e7)
+		within(row, "goproxy-mitm", mCPU, 5, 1e5)
+		within(row, "goproxy-mitm", mAllocs, 20, 1e4)
+	}
+	within("intercept-h1", "floor", mCPU, 1, 1e4)
+	within("bulk", "splice", mCPUGiB, 0.001, 100)
 	within("keepalive", "goproxy", mCPU, 0.1, 1e4)
 	within("connect", "goproxy", mCPU, 1, 1e5)
 	within("connect", "goproxy", mAllocs, 10, 1e4)
@@ -64,11 +71,11 @@ func TestQuickRun(t *testing.T) {
 	within("bulk-idle", "goproxy", mCPUGiB, 0.001, 100)
 	within("idle", "goproxy", mFiles, 4, 7) // two sockets and a pipe in each direction, less those that the warm-up left
 	within("idle", "goproxy", mRoutines, 1, 10)
-	if v := res.of("keepalive", "direct", mCPU); v != nil {
+	if v := numbers(res.of("keepalive", "direct", mCPU)); len(v) > 0 {
 		t.Errorf("direct has a proxy's CPU time: %v", v)
 	}
 	text := report(opt, res)
-	for _, want := range []string{"smoke run", "| direct |", "| goproxy |", "## Targets", "go run . -peers=direct,goproxy -quick=true"} {
+	for _, want := range []string{"smoke run", "| direct |", "| goproxy |", "## Targets", "go run . -peers=direct,splice,goproxy,floor,goproxy-mitm -quick=true"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q:\n%s", want, text)
 		}
@@ -89,7 +96,7 @@ func TestChildrenEndWithTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := hosted("goproxy")(ctx, l)
+	p, err := hosted("goproxy")(ctx, l, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +122,7 @@ func TestRefusalIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.close()
-	_, err = l.open(&proxy{addr: l.upstream.Plain}, false, 1) // the upstream answers 404 to CONNECT
+	_, err = l.open(&proxy{addr: l.upstream.Plain}, plain, 1) // the upstream answers 404 to CONNECT
 	if err == nil || !strings.Contains(err.Error(), "CONNECT") {
 		t.Fatalf("a refused CONNECT gave %v", err)
 	}
@@ -153,10 +160,10 @@ func TestSidecarConfig(t *testing.T) {
 		}
 		return string(text)
 	}
-	if text := read(sidecarConfig{PlainPort: "1", TLSPort: "2"}); !strings.Contains(text, "required: false") || !strings.Contains(text, "ports: [1, 2]") {
+	if text := read(sidecarConfig{Ports: []string{"1", "2", "3"}}); !strings.Contains(text, "required: false") || !strings.Contains(text, "ports: [1, 2, 3]") {
 		t.Errorf("without an issuer:\n%s", text)
 	}
-	if text := read(sidecarConfig{Issuer: "http://127.0.0.1:3", Audience: "a"}); !strings.Contains(text, "required: true") || strings.Contains(text, "required: false") {
+	if text := read(sidecarConfig{Ports: []string{"1", "2", "3"}, Issuer: "http://127.0.0.1:3", Audience: "a"}); !strings.Contains(text, "required: true") || strings.Contains(text, "required: false") {
 		t.Errorf("with an issuer:\n%s", text)
 	}
 }
@@ -171,7 +178,7 @@ func TestToolgate(t *testing.T) {
 	}
 	defer l.close()
 	for _, peer := range opt.peers {
-		p, err := peer.start(t.Context(), l)
+		p, err := peer.start(t.Context(), l, -1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,8 +196,70 @@ func TestToolgate(t *testing.T) {
 		for _, auth := range []string{"", p.auth[:len(p.auth)-8] + "AAAAAAAA"} {
 			q := *p
 			q.auth = auth
-			if _, err := l.open(&q, false, 1); err == nil || !strings.Contains(err.Error(), "407") {
+			if _, err := l.open(&q, plain, 1); err == nil || !strings.Contains(err.Error(), "407") {
 				t.Errorf("with the token %.12q… the proxy answered %v, want 407", auth, err)
+			}
+		}
+	}
+}
+
+// What was measured before an interruption is in the report, and the report says that it was interrupted.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	opt := quickOptions(t, "-peers", "direct", "-rows", "keepalive,latency", "-rounds", "3", "-window", "50ms")
+	res, err := measureAll(ctx, opt, writerFunc(func(p []byte) {
+		if strings.HasPrefix(string(p), "round 2/3  latency") {
+			cancel(errors.New("somebody is impatient"))
+		}
+	}))
+	if err == nil || len(numbers(res.of("keepalive", direct, mRate))) != 2 || len(numbers(res.of("latency", direct, mRate))) != 1 {
+		t.Errorf("%v, %v", err, res.samples)
+	}
+	if text := report(opt, res); !strings.Contains(text, "stopped in round 2: somebody is impatient") {
+		t.Error(text)
+	}
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
+}
+
+// An absent peer must not look like one that nobody asked for.
+func TestAbsentPeerIsLeftOutAloud(t *testing.T) {
+	var said bytes.Buffer
+	opt := quickOptions(t, "-peers", "direct")
+	opt.peers = append(opt.peers, &peer{name: "ghost", program: "no-such-program-anywhere"})
+	opt.leaveOut(&said)
+	if len(opt.peers) != 1 || !strings.Contains(said.String(), "GHOST IS NOT INSTALLED") {
+		t.Errorf("%d peers, said %q", len(opt.peers), &said)
+	}
+	if text := report(opt, &results{}); !strings.Contains(text, "ghost was not installed and is left out") {
+		t.Error(text)
+	}
+}
+
+// Every target must be of a row that some Toolgate is in, against a peer that is in it as well.
+func TestTargetsCanBeMeasured(t *testing.T) {
+	for _, target := range targets {
+		in := map[string]bool{}
+		for _, p := range allPeers {
+			if p.in(&row{name: target.row}) {
+				in[p.name] = true
+				in["toolgate"] = in["toolgate"] || strings.HasPrefix(p.name, "toolgate")
+			}
+		}
+		if !in["toolgate"] || target.col.base != "" && !in[target.col.base] {
+			t.Errorf("%s: only %v are in row %s", target.what, in, target.row)
+		}
+	}
+	for _, p := range allPeers {
+		for _, name := range strings.Fields(p.rows) {
+			if _, err := pick(allRows, name); err != nil {
+				t.Errorf("%s: %v", p.name, err)
 			}
 		}
 	}

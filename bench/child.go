@@ -20,24 +20,27 @@ import (
 // childArg is the first argument of this program when it runs as one of its own children.
 const childArg = "peer"
 
-// childRoles are what a child can be. Each prints one line of JSON with its addresses, then serves.
-var childRoles = map[string]func() error{
-	"upstream":    upstreamMain,
-	"load":        loadMain,
-	"issuer":      issuerMain,
-	"goproxy":     goproxyMain,
-	"smokescreen": smokescreenMain,
-	"smokescreen-nolog": func() error {
-		return smokescreenServe(false)
-	},
+// childRoles are what a child can be. Each prints one line of JSON with its addresses, then serves. What it needs of the lab comes
+// as arguments.
+var childRoles = map[string]func(args []string) error{
+	"upstream":          upstreamMain,
+	"load":              loadMain,
+	"issuer":            issuerMain,
+	"splice":            spliceMain,
+	"floor":             floorMain,
+	"goproxy":           goproxyMain,
+	"goproxy-mitm":      func(args []string) error { return goproxyMITM(args[0], 64) },
+	"goproxy-mitm-2":    func(args []string) error { return goproxyMITM(args[0], 2) },
+	"smokescreen":       func([]string) error { return smokescreenServe(true) },
+	"smokescreen-nolog": func([]string) error { return smokescreenServe(false) },
 }
 
 func childMain(args []string) int {
-	if len(args) != 1 || childRoles[args[0]] == nil {
+	if len(args) == 0 || childRoles[args[0]] == nil {
 		fmt.Fprintln(os.Stderr, "bench: not a role:", args)
 		return 2
 	}
-	if err := childRoles[args[0]](); err != nil {
+	if err := childRoles[args[0]](args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, args[0]+":", err)
 		return 1
 	}
@@ -51,16 +54,19 @@ type child struct {
 	stdout *bufio.Reader
 	errs   tail
 	exited chan struct{}
+	after  func() // called once it is stopped; nil: nothing is left behind
 }
 
-// spawn starts a process with an empty environment: no proxy variables, and the default GOGC. It is killed when ctx ends,
-// when stop is called, and by the kernel when this process dies. uid < 0 keeps the uid.
+// spawn starts a process with an empty environment: no proxy variables, and the default GOGC. It leads a process group of its own, so
+// that the terminal's Ctrl-C reaches this process alone. The group is killed when ctx ends and when stop is called, its leader by the
+// kernel when this process dies. uid < 0 keeps the uid.
 func spawn(ctx context.Context, uid int, path string, args ...string) (*child, error) {
 	c := &child{exited: make(chan struct{})}
 	c.cmd = exec.CommandContext(ctx, path, args...)
 	c.cmd.Env = []string{}
 	c.cmd.Stderr = &c.errs
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	c.cmd.Cancel = c.kill
 	if uid >= 0 {
 		c.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
 	}
@@ -88,8 +94,8 @@ func spawn(ctx context.Context, uid int, path string, args ...string) (*child, e
 }
 
 // spawnSelf starts this program in a role and reads its first line into hello.
-func spawnSelf(ctx context.Context, uid int, self, role string, hello any) (*child, error) {
-	c, err := spawn(ctx, uid, self, childArg, role)
+func spawnSelf(ctx context.Context, uid int, self, role string, hello any, args ...string) (*child, error) {
+	c, err := spawn(ctx, uid, self, append([]string{childArg, role}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -111,10 +117,15 @@ func (c *child) read(v any) error {
 	return json.Unmarshal(line, v)
 }
 
-// stop kills the process by its id and waits for it: no child holds anything that needs an orderly end.
+func (c *child) kill() error { return syscall.Kill(-c.pid(), syscall.SIGKILL) }
+
+// stop kills the process group and waits for its leader: no child holds anything that needs an orderly end.
 func (c *child) stop() {
-	_ = c.cmd.Process.Kill()
+	_ = c.kill()
 	<-c.exited
+	if c.after != nil {
+		c.after()
+	}
 }
 
 // alive returns an error with the end of stderr once the process has exited.

@@ -5,27 +5,37 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"time"
+)
+
+// The protocols that TLS negotiates.
+const (
+	alpnH1 = "http/1.1"
+	alpnH2 = "h2"
 )
 
 // route is the way of one connection: through a proxy's CONNECT or, with no proxy, straight to the target.
 type route struct {
 	Proxy  string // "127.0.0.1:port", or empty
 	Auth   string // value of Proxy-Authorization, or empty
-	Target string // "127.0.0.1:port"
-	TLS    bool
+	Target string // "host:port"
+	ALPN   string // the one protocol offered over TLS; empty: no TLS
 }
 
-// tunnel is one open connection to the upstream. Its HTTP is written by hand, so that the client costs little beside what it measures.
+// tunnel is one open connection to the upstream. Its HTTP/1.1 is written by hand, so that the client costs little beside what it
+// measures.
 type tunnel struct {
 	net.Conn
 	br *bufio.Reader
+	h2 *http.ClientConn // where h2 was agreed
 }
 
 var dialer = net.Dialer{Timeout: 10 * time.Second}
@@ -61,19 +71,39 @@ func (t *tunnel) setUp(r *route, deadline time.Time) error {
 			return fmt.Errorf("CONNECT: %w", err)
 		}
 	}
-	if !r.TLS {
+	if r.ALPN == "" {
 		return nil
 	}
+	return t.secure(r)
+}
+
+func (t *tunnel) secure(r *route) error {
 	if t.br.Buffered() > 0 {
 		return errors.New("the proxy spoke before the handshake")
 	}
-	conn := tls.Client(t.Conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}) // a throwaway certificate on loopback
+	name, _, err := net.SplitHostPort(r.Target)
+	if err != nil {
+		return err
+	}
+	conn := tls.Client(t.Conn, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{r.ALPN}}) // on loopback, of measured proxies
 	if err := conn.Handshake(); err != nil {
 		return err
 	}
+	if got := conn.ConnectionState().NegotiatedProtocol; got != r.ALPN {
+		return fmt.Errorf("negotiated %q, want %q", got, r.ALPN)
+	}
 	t.Conn = conn
 	t.br.Reset(conn)
-	return nil
+	if r.ALPN != alpnH2 {
+		return nil
+	}
+	carrier := &http.Transport{
+		DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		Protocols:      new(http.Protocols),
+	}
+	carrier.Protocols.SetHTTP2(true)
+	t.h2, err = carrier.NewClientConn(context.Background(), "https", r.Target)
+	return err
 }
 
 func (r *route) connectRequest() []byte {
@@ -88,6 +118,32 @@ func (r *route) connectRequest() []byte {
 // getRequest returns a GET; path is "/" or "/N".
 func (r *route) getRequest(path string) []byte {
 	return []byte("GET " + path + " HTTP/1.1\r\nHost: " + r.Target + "\r\nUser-Agent: bench\r\n\r\n")
+}
+
+// requester returns what sends one GET / down t and reads its answer. It may be called again when it has returned.
+func (r *route) requester(t *tunnel) (func() error, error) {
+	if t.h2 == nil {
+		request := r.getRequest("/")
+		return func() error { return t.get(request, bodyBytes) }, nil
+	}
+	request, err := http.NewRequest(http.MethodGet, "https://"+r.Target+"/", nil)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return t.getH2(request, bodyBytes) }, nil
+}
+
+func (t *tunnel) getH2(request *http.Request, n int64) error {
+	resp, err := t.h2.RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	got, err := io.Copy(io.Discard, resp.Body)
+	if err == nil && (resp.StatusCode != http.StatusOK || got != n) {
+		err = fmt.Errorf("answered %s with %d bytes, want %d", resp.Status, got, n)
+	}
+	return err
 }
 
 // get sends a request and reads its whole answer of n bytes.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,8 +22,11 @@ type lab struct {
 	load     *child
 	helpers  []*child // stopped by close
 	upstream upstreamHello
+	caFile   string      // the upstream's CA
 	issuer   issuerHello // only when a peer needs it
 	sidecar  string      // the built binary; only when a peer needs it
+	squids   int         // started so far
+	inside   string      // the built tests of the proxy package; only when a row needs it
 }
 
 // openLab starts the processes that every measurement uses. close ends them and removes the scratch folder.
@@ -43,6 +47,10 @@ func openLab(ctx context.Context, opt *options) (l *lab, err error) {
 		return nil, err
 	}
 	if _, err := l.helper(ctx, "upstream", &l.upstream); err != nil {
+		return nil, err
+	}
+	l.caFile = filepath.Join(l.dir, "upstream.pem")
+	if err := os.WriteFile(l.caFile, []byte(l.upstream.CA), 0o644); err != nil {
 		return nil, err
 	}
 	if l.load, err = l.helper(ctx, "load", &struct{}{}); err != nil {
@@ -70,7 +78,7 @@ func (l *lab) helper(ctx context.Context, role string, hello any) (*child, error
 // copySelf makes a copy of this program that another uid can reach: "go run" builds into a private folder.
 func (l *lab) copySelf() error {
 	self, err := os.Executable()
-	if err != nil || l.opt.uid < 0 {
+	if err != nil || os.Getuid() != 0 {
 		l.self = self
 		return err
 	}
@@ -103,13 +111,26 @@ func (l *lab) ask(c command) (*reply, error) {
 	return &r, nil
 }
 
-// open opens n tunnels through p and returns their session.
-func (l *lab) open(p *proxy, tls bool, n int) (int, error) {
-	target := l.upstream.Plain
-	if tls {
-		target = l.upstream.TLS
+// The ways to the upstream.
+const (
+	plain  = ""
+	secure = alpnH1
+	h2     = alpnH2
+)
+
+// route returns the way through p. A peer that knows no CONNECT leads from its own ports to the upstream's.
+func (l *lab) route(p *proxy, way string) route {
+	at := l.upstream
+	if p.fixed != nil {
+		at = *p.fixed
 	}
-	r, err := l.ask(command{Op: "open", Conns: n, Route: route{Proxy: p.addr, Auth: p.auth, Target: target, TLS: tls}})
+	target := map[string]string{plain: at.Plain, secure: at.TLS, h2: at.H2}[way]
+	return route{Proxy: p.addr, Auth: p.auth, Target: target, ALPN: way}
+}
+
+// open opens n tunnels through p and returns their session.
+func (l *lab) open(p *proxy, way string, n int) (int, error) {
+	r, err := l.ask(command{Op: "open", Conns: n, Route: l.route(p, way)})
 	if err != nil {
 		return 0, err
 	}
@@ -138,38 +159,49 @@ func (l *lab) work(ctx context.Context, p *proxy, c command) (*reply, *spent, er
 	if err != nil {
 		return nil, nil, err
 	}
-	var before, after reading
-	if before.stats, err = scrape(ctx, p.metrics); err != nil {
-		return nil, nil, err
-	}
-	if err := pause(ctx, l.opt.load.settle); err != nil {
-		return nil, nil, err
-	}
-	if before.cpu, err = cpuTime(p.child.pid()); err != nil {
+	before, err := l.reading(ctx, p, nil)
+	if err != nil {
 		return nil, nil, err
 	}
 	r, err := l.ask(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	// What follows the last answer, such as the end of closed tunnels, belongs to the work as well.
-	if err := pause(ctx, l.opt.load.settle); err != nil {
+	after, err := l.reading(ctx, p, before)
+	if err != nil {
 		return nil, nil, err
 	}
-	if after.cpu, err = cpuTime(p.child.pid()); err != nil {
-		return nil, nil, err
+	s := &spent{cpu: after.cpu - before.cpu, allocs: math.NaN(), bytes: math.NaN()}
+	if blank != nil {
+		s.allocs = after.stats.mallocs - 2*before.stats.mallocs + blank.mallocs
+		s.bytes = after.stats.allocBytes - 2*before.stats.allocBytes + blank.allocBytes
 	}
-	if after.stats, err = scrape(ctx, p.metrics); err != nil {
-		return nil, nil, err
-	}
-	return r, &spent{
-		cpu:    after.cpu - before.cpu,
-		allocs: after.stats.mallocs - 2*before.stats.mallocs + blank.mallocs,
-		bytes:  after.stats.allocBytes - 2*before.stats.allocBytes + blank.allocBytes,
-	}, nil
+	return r, s, nil
 }
 
-// spent is what a proxy used for a piece of work. It is nil where there is no proxy.
+// reading looks at a proxy when it has settled: what follows the last answer, such as the end of closed tunnels, belongs to the work as
+// well. The metrics page is read outside the span in which CPU time is taken: before it at the start, where there is none before,
+// and after it at the end.
+func (l *lab) reading(ctx context.Context, p *proxy, before *reading) (r *reading, err error) {
+	r = &reading{}
+	if before == nil {
+		if r.stats, err = scrape(ctx, p.metrics); err != nil {
+			return nil, err
+		}
+	}
+	if err := pause(ctx, l.opt.load.settle); err != nil {
+		return nil, err
+	}
+	if r.cpu, err = cpuTime(p.child.pid()); err != nil {
+		return nil, err
+	}
+	if before != nil {
+		r.stats, err = scrape(ctx, p.metrics)
+	}
+	return r, err
+}
+
+// spent is what a proxy used for a piece of work. It is nil where there is no proxy. Allocations of a proxy that does not tell are NaN.
 type spent struct {
 	cpu           time.Duration
 	allocs, bytes float64

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,8 +21,9 @@ type command struct {
 	Session int    // of run and close
 	Route   route  // of open
 	Conns   int    // of open: how many tunnels, each of which answers one request
-	Kind    string // of run: requests, connects, bulk
-	Workers int    // of run connects
+	Kind    string // of run: requests, connects, bulk, handshakes
+	Streams int    // of run requests: how many at a time in each tunnel
+	Workers int    // of run connects; of run handshakes: clients that start at once
 	Window  time.Duration
 	Bytes   int64 // of run bulk
 }
@@ -32,13 +34,14 @@ type reply struct {
 	Ops      int64
 	Elapsed  time.Duration
 	P50, P99 time.Duration // of one operation
+	Distinct int           // of run handshakes: certificates that were shown
 }
 
 // grace is what an operation may take beyond its window before its sockets time out.
 const grace = 60 * time.Second
 
 // loadMain reads commands from stdin until it ends.
-func loadMain() error {
+func loadMain([]string) error {
 	if err := sayHello(struct{}{}); err != nil {
 		return err
 	}
@@ -88,11 +91,13 @@ func (g *generator) do(c *command) (*reply, error) {
 		s.close()
 		return &reply{}, nil
 	case c.Op == "run" && c.Kind == "requests":
-		return s.requests(c.Window)
+		return s.requests(max(1, c.Streams), c.Window)
 	case c.Op == "run" && c.Kind == "connects":
 		return s.connects(c.Workers, c.Window)
 	case c.Op == "run" && c.Kind == "bulk":
 		return s.bulk(c.Bytes)
+	case c.Op == "run" && c.Kind == "handshakes":
+		return s.handshakes(c.Workers)
 	}
 	return nil, fmt.Errorf("cannot %s %q", c.Op, c.Kind)
 }
@@ -100,7 +105,6 @@ func (g *generator) do(c *command) (*reply, error) {
 // open opens n tunnels, a few at a time. Each carries one request, so that an idle tunnel is one that has been used.
 func (s *session) open(n int) error {
 	const atOnce = 8
-	request := s.route.getRequest("/")
 	s.tunnels = make([]*tunnel, n)
 	return parallel(min(n, atOnce), func(worker int) error {
 		for i := worker; i < n; i += atOnce {
@@ -109,7 +113,7 @@ func (s *session) open(n int) error {
 				return err
 			}
 			s.tunnels[i] = t
-			if err := t.get(request, bodyBytes); err != nil {
+			if err := s.once(t); err != nil {
 				return err
 			}
 		}
@@ -126,27 +130,59 @@ func (s *session) close() {
 	s.tunnels = nil
 }
 
-// requests sends requests one after the other down each open tunnel until the window ends.
-func (s *session) requests(window time.Duration) (*reply, error) {
-	request := s.route.getRequest("/")
-	return timed(len(s.tunnels), window, func(worker int, deadline time.Time) error {
-		return s.tunnels[worker].SetDeadline(deadline.Add(grace))
-	}, func(worker int) error {
-		return s.tunnels[worker].get(request, bodyBytes)
-	})
+// once sends one request.
+func (s *session) once(t *tunnel) error {
+	request, err := s.route.requester(t)
+	if err != nil {
+		return err
+	}
+	return request()
+}
+
+// requests sends requests down each open tunnel until the window ends, each of the streams one after the other.
+func (s *session) requests(streams int, window time.Duration) (*reply, error) {
+	workers := make([]func() error, len(s.tunnels)*streams)
+	for i := range workers {
+		var err error
+		if workers[i], err = s.route.requester(s.tunnels[i%len(s.tunnels)]); err != nil {
+			return nil, err
+		}
+	}
+	return timed(len(workers), window, func(worker int, deadline time.Time) error {
+		return s.tunnels[worker%len(s.tunnels)].SetDeadline(deadline.Add(grace))
+	}, func(worker int) error { return workers[worker]() })
 }
 
 // connects opens a tunnel, sends one request and closes it, over and over.
 func (s *session) connects(workers int, window time.Duration) (*reply, error) {
-	request := s.route.getRequest("/")
 	return timed(workers, window, nil, func(int) error {
 		t, err := s.route.open(time.Now().Add(grace))
 		if err != nil {
 			return err
 		}
 		defer t.Close()
-		return t.get(request, bodyBytes)
+		return s.once(t)
 	})
+}
+
+// handshakes has n clients open a tunnel and do a TLS handshake in it, all at once, and counts the certificates that they see.
+func (s *session) handshakes(n int) (*reply, error) {
+	shown := make([]string, n)
+	start := time.Now()
+	err := parallel(n, func(worker int) error {
+		t, err := s.route.open(time.Now().Add(grace))
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		shown[worker] = string(t.Conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(shown)
+	return &reply{Ops: int64(n), Elapsed: time.Since(start), Distinct: len(slices.Compact(shown))}, nil
 }
 
 // bulk reads one answer of n bytes through the first tunnel.
@@ -199,7 +235,7 @@ func timed(workers int, window time.Duration, prepare func(int, time.Time) error
 	return r, nil
 }
 
-// parallel runs work in n goroutines and returns their errors.
+// parallel runs work in n goroutines and returns the first of their errors, and how many there were.
 func parallel(n int, work func(worker int) error) error {
 	var wg sync.WaitGroup
 	errs := make([]error, n)
@@ -207,5 +243,9 @@ func parallel(n int, work func(worker int) error) error {
 		wg.Go(func() { errs[i] = work(i) })
 	}
 	wg.Wait()
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) > 1 {
+		return fmt.Errorf("%w (and %d more errors)", errs[0], len(errs)-1)
+	}
 	return errors.Join(errs...)
 }

@@ -10,8 +10,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -41,21 +43,38 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if opt.soak > 0 {
+		return runSoak(ctx, opt, stdout, stderr)
+	}
+	opt.leaveOut(stderr)
 	res, err := measureAll(ctx, opt, stderr)
-	if err != nil {
+	return errors.Join(err, opt.write(report(opt, res), stdout))
+}
+
+func (o *options) write(text string, stdout io.Writer) error {
+	if o.out == "-" {
+		_, err := io.WriteString(stdout, text)
 		return err
 	}
-	text := report(opt, res)
-	if opt.out == "-" {
-		_, err = io.WriteString(stdout, text)
-		return err
-	}
-	return os.WriteFile(opt.out, []byte(text), 0o644)
+	return os.WriteFile(o.out, []byte(text), 0o644)
+}
+
+// leaveOut drops the peers whose program is not installed, aloud.
+func (o *options) leaveOut(stderr io.Writer) {
+	o.peers = slices.DeleteFunc(o.peers, func(p *peer) bool {
+		absent := p.program != "" && p.find() == ""
+		if absent {
+			o.absent = append(o.absent, p.name)
+			fmt.Fprintf(stderr, "\n*** %s IS NOT INSTALLED AND IS LEFT OUT. bench/setup.sh installs it. ***\n\n", strings.ToUpper(p.name))
+		}
+		return absent
+	})
 }
 
 // options is the command line, checked.
 type options struct {
 	peers    []*peer
+	absent   []string // peers that were asked for and are not installed
 	rows     []*row
 	rounds   int
 	quick    bool
@@ -64,23 +83,26 @@ type options struct {
 	uid      int    // of the proxies; -1: that of the bench
 	command  string // the same flags again, without those that hold paths
 	load     loadSize
+	soak     time.Duration // instead of the rows; 0: none
 }
 
 func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	opt := &options{command: "go run .", load: fullLoad()}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	peerNames := fs.String("peers", "direct,goproxy,smokescreen,toolgate,toolgate+identity", "peers to compare, of: "+strings.Join(names(allPeers), ", "))
-	rowNames := fs.String("rows", "keepalive,keepalive-tls,connect,bulk,idle,latency", "rows to measure, of: "+strings.Join(names(allRows), ", "))
+	peerNames := fs.String("peers", strings.Join(usualPeers(), ","), "peers to compare, of: "+strings.Join(names(allPeers), ", "))
+	rowNames := fs.String("rows", strings.Join(names(allRows), ","), "rows to measure, of: "+strings.Join(names(allRows), ", "))
 	fs.IntVar(&opt.rounds, "rounds", 5, "rounds; in each, every peer takes its turn in every row")
 	fs.BoolVar(&opt.quick, "quick", false, "smoke run: one short round, report to stdout; its figures mean nothing")
 	fs.BoolVar(&opt.quick, "short", false, "the same as -quick")
-	fs.StringVar(&opt.out, "out", "", `report file, "-" for stdout (default RESULTS.md; with -quick "-")`)
+	fs.StringVar(&opt.out, "out", "", `report file, "-" for stdout (default RESULTS.md, with -soak SOAK.md, with -quick "-")`)
 	fs.StringVar(&opt.toolgate, "toolgate", "", "a built sidecar (default: build ../cmd/sidecar)")
 	fs.IntVar(&opt.uid, "uid", -1, "uid of the proxies, when run as root (default: the same)")
 	fs.Int64Var(&opt.load.bulkBytes, "bulk", opt.load.bulkBytes, "bytes through one tunnel in the bulk rows")
 	fs.DurationVar(&opt.load.window, "window", opt.load.window, "length of one timed measurement")
 	fs.IntVar(&opt.load.idle, "idle", opt.load.idle, "open tunnels in the idle rows")
+	fs.IntVar(&opt.load.crowd, "crowd", opt.load.crowd, "open tunnels in the crowd row")
+	fs.DurationVar(&opt.soak, "soak", 0, "instead of all rows: a steady mixed load on one sidecar for that long")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil, err
@@ -101,7 +123,13 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 		}
 	}
 	if opt.out == "" {
-		opt.out = map[bool]string{true: "-", false: "RESULTS.md"}[opt.quick]
+		opt.out = "RESULTS.md"
+		if opt.soak > 0 {
+			opt.out = "SOAK.md"
+		}
+		if opt.quick {
+			opt.out = "-"
+		}
 	}
 	var err error
 	if opt.peers, err = pick(allPeers, *peerNames); err != nil {
@@ -110,10 +138,15 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	if opt.rows, err = pick(allRows, *rowNames); err != nil {
 		return nil, usageError{err}
 	}
-	if fs.NArg() > 0 || opt.rounds < 1 || opt.load.idle < 1 || opt.load.bulkBytes < 1 || opt.load.window <= 0 {
+	if fs.NArg() > 0 || opt.rounds < 1 || opt.load.idle < 1 || opt.load.crowd < 1 || opt.soak < 0 || opt.load.bulkBytes < 1 || opt.load.window <= 0 {
 		return nil, usageError{errors.New("no arguments are taken, and every number must be positive")}
 	}
 	return opt, nil
+}
+
+// usualPeers leaves out the variants that answer a single question.
+func usualPeers() []string {
+	return names(slices.DeleteFunc(slices.Clone(allPeers), func(p *peer) bool { return p.extra }))
 }
 
 type named interface{ id() string }

@@ -7,53 +7,93 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// cpuTime returns the time that a process's threads have spent on a CPU, from /proc/PID/task/*/schedstat: nanoseconds,
-// user and system together. Threads that have ended are not counted; Go keeps its threads.
+// cpuClock is a process's CPU clock as clock_gettime(2) numbers it (CPUCLOCK_SCHED in the kernel's posix-timers.h): nanoseconds,
+// user and system together, of all threads, those that have ended as well.
+const cpuClock = 2
+
+// cpuTime returns the time that a process and its descendants have spent on a CPU.
 func cpuTime(pid int) (time.Duration, error) {
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(files) == 0 {
-		return 0, fmt.Errorf("no schedstat of process %d: %w", pid, os.ErrNotExist)
+	pids, err := tree(pid)
+	if err != nil {
+		return 0, err
 	}
 	var sum time.Duration
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if os.IsNotExist(err) {
-			continue
+	for _, pid := range pids {
+		var t unix.Timespec
+		if err := unix.ClockGettime(int32(^pid<<3|cpuClock), &t); err != nil {
+			return 0, fmt.Errorf("CPU clock of process %d: %w", pid, err)
 		}
-		if err != nil {
-			return 0, err
-		}
-		first, _, _ := bytes.Cut(text, []byte(" "))
-		n, err := strconv.ParseInt(string(first), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", name, err)
-		}
-		sum += time.Duration(n)
+		sum += time.Duration(t.Nano())
 	}
 	return sum, nil
 }
 
-// residentBytes returns VmRSS of a process.
-func residentBytes(pid int) (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+// tree returns a process and its descendants.
+func tree(pid int) ([]int, error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	for line := range bytes.Lines(text) {
-		if rest, ok := bytes.CutPrefix(line, []byte("VmRSS:")); ok {
-			kib, err := strconv.ParseInt(string(bytes.Fields(rest)[0]), 10, 64)
-			return kib * 1024, err
+	children := map[int][]int{}
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // ended meanwhile
 		}
+		// The second field is the program's name in parentheses, which may hold anything.
+		head, rest, _ := bytes.Cut(text, []byte(" ("))
+		fields := bytes.Fields(rest[bytes.LastIndexByte(rest, ')')+1:])
+		child, _ := strconv.Atoi(string(head))
+		parent, _ := strconv.Atoi(string(fields[1]))
+		children[parent] = append(children[parent], child)
 	}
-	return 0, fmt.Errorf("process %d has no VmRSS", pid)
+	pids := []int{pid}
+	for i := 0; i < len(pids); i++ {
+		pids = slices.Concat(pids, children[pids[i]])
+	}
+	return pids, nil
 }
 
-// openFiles returns the number of file descriptors that a process holds.
-func openFiles(pid int) (int, error) {
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	return len(entries), err
+// residentBytes returns VmRSS of a process and its descendants. Pages that they share count for each.
+func residentBytes(pid int) (int64, error) {
+	return overTree(pid, func(pid int) (int64, error) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			return 0, err
+		}
+		for line := range bytes.Lines(text) {
+			if rest, ok := bytes.CutPrefix(line, []byte("VmRSS:")); ok {
+				kib, err := strconv.ParseInt(string(bytes.Fields(rest)[0]), 10, 64)
+				return kib * 1024, err
+			}
+		}
+		return 0, fmt.Errorf("process %d has no VmRSS", pid)
+	})
+}
+
+// openFiles returns the number of file descriptors that a process and its descendants hold.
+func openFiles(pid int) (int64, error) {
+	return overTree(pid, func(pid int) (int64, error) {
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		return int64(len(entries)), err
+	})
+}
+
+func overTree(pid int, of func(int) (int64, error)) (sum int64, err error) {
+	pids, err := tree(pid)
+	for _, pid := range pids {
+		n, err := of(pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, err
 }

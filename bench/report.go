@@ -31,25 +31,51 @@ type table struct {
 func tables(l loadSize) []table {
 	kept := []column{
 		{head: "req/s", metric: mRate}, {head: "× direct", metric: mRate, base: direct}, {head: "× smokescreen", metric: mRate, base: smoke},
-		{head: "CPU µs/req", metric: mCPU}, {head: "× smokescreen", metric: mCPU, base: smoke}, {head: "allocs/req", metric: mAllocs},
+		{head: "CPU µs/req", metric: mCPU}, {head: "× smokescreen", metric: mCPU, base: smoke}, {head: "× goproxy", metric: mCPU, base: "goproxy"},
+		{head: "allocs/req", metric: mAllocs},
 	}
 	moved := []column{
-		{head: "MB/s", metric: mSpeed}, {head: "× direct", metric: mSpeed, base: direct}, {head: "× smokescreen", metric: mSpeed, base: smoke},
-		{head: "CPU-s/GiB", metric: mCPUGiB}, {head: "× smokescreen", metric: mCPUGiB, base: smoke},
+		{head: "MB/s", metric: mSpeed}, {head: "× splice", metric: mSpeed, base: "splice"}, {head: "× smokescreen", metric: mSpeed, base: smoke},
+		{head: "CPU-s/GiB", metric: mCPUGiB}, {head: "× splice", metric: mCPUGiB, base: "splice"}, {head: "× smokescreen", metric: mCPUGiB, base: smoke},
+	}
+	intercepted := func(base string) []column {
+		return []column{
+			{head: "req/s", metric: mRate}, {head: "× direct", metric: mRate, base: direct}, {head: "× " + base, metric: mRate, base: base},
+			{head: "CPU µs/req", metric: mCPU}, {head: "× " + base, metric: mCPU, base: base},
+			{head: "allocs/req", metric: mAllocs}, {head: "KiB/req", metric: mAllocKiB}, {head: "× " + base, metric: mAllocKiB, base: base},
+		}
+	}
+	var sizes []column
+	for _, s := range decisionSizes {
+		sizes = append(sizes, column{head: "CPU µs, " + sizeName(s), metric: sizeName(s)})
 	}
 	return []table{
-		{"keepalive", fmt.Sprintf("Requests in %d open tunnels, plain HTTP/1.1", l.keepConns), kept},
-		{"keepalive-tls", fmt.Sprintf("Requests in %d open tunnels, TLS end to end", l.keepConns), kept},
 		{"connect", fmt.Sprintf("New tunnels, %d at a time: CONNECT, one GET, close", l.dialConns), []column{
 			{head: "conn/s", metric: mRate}, {head: "× direct", metric: mRate, base: direct}, {head: "× smokescreen", metric: mRate, base: smoke},
-			{head: "CPU µs/conn", metric: mCPU}, {head: "× smokescreen", metric: mCPU, base: smoke},
+			{head: "CPU µs/conn", metric: mCPU}, {head: "× smokescreen", metric: mCPU, base: smoke}, {head: "× squid", metric: mCPU, base: "squid"},
 			{head: "allocs/conn", metric: mAllocs}, {head: "KiB/conn", metric: mAllocKiB},
 		}},
+		{"keepalive", fmt.Sprintf("Requests in %d open tunnels, plain HTTP/1.1", l.keepConns), kept},
+		{"keepalive-tls", fmt.Sprintf("Requests in %d open tunnels, TLS end to end", l.keepConns), kept},
 		{"bulk", fmt.Sprintf("%s through one tunnel, plain", size(l.bulkBytes)), moved},
-		{"bulk-idle", fmt.Sprintf("%s through one tunnel, plain, beside %d idle tunnels", size(l.bulkBytes), l.idle), moved},
+		{"bulk-idle", fmt.Sprintf("%s through one tunnel, plain, beside %d idle tunnels, as uid %d", size(l.bulkBytes), l.idle, nobody), moved},
 		{"idle", fmt.Sprintf("%d idle tunnels, each used once", l.idle), []column{
 			{head: "RSS KiB/tunnel", metric: mRSS}, {head: "× smokescreen", metric: mRSS, base: smoke}, {head: "heap+stack KiB/tunnel", metric: mHeapStack},
-			{head: "fds/tunnel", metric: mFiles}, {head: "goroutines/tunnel", metric: mRoutines}, {head: "RSS MiB before", metric: mBase},
+			{head: "fds/tunnel", metric: mFiles}, {head: "goroutines/tunnel", metric: mRoutines}, {head: "RSS MiB before", metric: mBase}, {head: "RSS MiB with them", metric: mRSSAll},
+		}},
+		{"crowd", fmt.Sprintf("New tunnels, one at a time, beside %d idle ones", l.crowd), []column{
+			{head: "p99 µs without them", metric: mP99Before}, {head: "p50 µs", metric: mP50}, {head: "p99 µs", metric: mP99}, {head: "ms added to p99", metric: mAdded},
+			{head: "RSS MiB with them", metric: mRSSAll},
+		}},
+		{"intercept-h1", fmt.Sprintf("Intercepted requests, HTTP/1.1, %d connections", l.keepConns), intercepted("floor")},
+		{"intercept-h2", fmt.Sprintf("Intercepted requests, HTTP/2, %d connections with %d requests at a time", l.h2Conns, l.h2Streams), intercepted("goproxy-mitm")},
+		{"decision", "The decision, in process: tool, address, allowlist, rules, binding; by manifests × domains of one of them", append(sizes,
+			column{head: "allocs", metric: mAllocs}, column{head: "largest over smallest", metric: mGrowth})},
+		{"leaf", fmt.Sprintf("A leaf for a new host, in process, and for %d clients at once", l.herd), []column{
+			{head: "CPU µs", metric: mCPU}, {head: "allocs", metric: mAllocs}, {head: "leaves seen", metric: mLeaves},
+		}},
+		{"binary", fmt.Sprintf("The binary, and its process %s after it is ready", l.rest), []column{
+			{head: "MiB, stripped", metric: mSize}, {head: "RSS MiB", metric: mRSSAll},
 		}},
 		{"latency", "One request at a time in one open tunnel, plain", []column{
 			{head: "p50 µs", metric: mP50}, {head: "added to direct", metric: mP50, base: direct, minus: true}, {head: "p99 µs", metric: mP99},
@@ -85,6 +111,7 @@ func report(opt *options, r *results) string {
 	if opt.quick {
 		b.WriteString("**A smoke run: too short for its figures to mean anything.**\n\n")
 	}
+	writeMissing(&b, opt, r)
 	writeMethod(&b, opt)
 	writeMachine(&b, opt, r)
 	writeTargets(&b, opt, r)
@@ -97,19 +124,33 @@ func report(opt *options, r *results) string {
 	return b.String()
 }
 
+// writeMissing says first what a reader would otherwise take for measured.
+func writeMissing(b *strings.Builder, opt *options, r *results) {
+	for _, name := range opt.absent {
+		fmt.Fprintf(b, "**%s was not installed and is left out; `bench/setup.sh` installs it.**\n\n", name)
+	}
+	for _, err := range r.failures {
+		fmt.Fprintf(b, "**%s**\n\n", strings.Join(strings.Fields(err.Error()), " "))
+	}
+}
+
 func writeMethod(b *strings.Builder, opt *options) {
 	fmt.Fprintf(b, `Written by the benchmark itself. To run it again: `+"`cd bench && %s`"+`
 
 ## Method
 
-- Forward proxies for CONNECT tunnels on loopback. Load generator, upstream and proxy are one process each, with an empty
-  environment (so the default GOGC). A proxy is started for each measurement, warmed up, measured and killed.
+- Forward proxies for CONNECT tunnels on loopback, and relays and a reverse proxy beside them. Load generator, upstream and proxy are
+  processes of their own, with an empty environment (so the default GOGC). A proxy is started for each measurement, warmed up, measured
+  and killed.
 - Rounds: %d. In each round, every row; in each row, every peer in turn, starting with another one each time. Timed windows are %s.
-- Answers are %d bytes. TLS is between load generator and upstream.
+- Answers are %d bytes. In tunnels TLS is between load generator and upstream; in interception the proxy terminates it and verifies the
+  upstream.
 - A figure is the median of the rounds, with the lowest and highest in brackets. A ratio is taken within each round, and then the median of
   these ratios is shown. All processes share the machine's cores, so rates move much more than CPU time per operation; rates that differ by
   less than a fifth are a tie.
-- CPU is the proxy's user and system time (schedstat of its threads). Allocations are the heap's count of objects. RSS is VmRSS.
+- Each proxy that can decides by an allowlist and formats a record of each call, which goes nowhere; the list of peers says which cannot.
+- CPU is the user and system time of the proxy's processes (their CPU clocks). Allocations are the heap's count of objects, of programs in
+  Go. RSS is VmRSS; pages that processes of one proxy share count for each.
 
 `, opt.command, opt.rounds, opt.load.window, bodyBytes)
 }
@@ -141,10 +182,7 @@ func writeTable(b *strings.Builder, opt *options, r *results, t table) {
 		fmt.Fprintf(b, " %s |", c.head)
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---:|", len(t.columns)) + "\n")
-	for _, p := range opt.peers {
-		if len(r.of(t.row, p.name, t.columns[0].metric)) == 0 {
-			continue
-		}
+	for _, p := range opt.in(&row{name: t.row}) {
 		fmt.Fprintf(b, "| %s |", p.name)
 		for _, c := range t.columns {
 			show := cell
@@ -169,10 +207,12 @@ func writePeers(b *strings.Builder, opt *options) {
 	for _, p := range opt.peers {
 		version := ""
 		switch {
-		case p.name == "goproxy":
+		case strings.HasPrefix(p.name, "goproxy"):
 			version = versions["github.com/elazarl/goproxy"]
 		case strings.HasPrefix(p.name, smoke):
 			version = versions["github.com/stripe/smokescreen"]
+		case p.program != "":
+			version = debianVersion(p.find())
 		}
 		fmt.Fprintf(b, "- %s: %s\n", strings.TrimSpace("**"+p.name+"** "+version), p.about)
 	}

@@ -29,37 +29,65 @@ var goStatNames = map[string]func(*goStats) *float64{
 	"go_goroutines":                 func(s *goStats) *float64 { return &s.goroutines },
 }
 
-// scrape reads them from a metrics page. A page that lacks one is an error: a missing figure must not read as 0.
+// scrape reads them from a metrics page. A page that lacks one is an error: a missing figure must not read as 0. Without a page the
+// answer is nil.
 func scrape(ctx context.Context, url string) (*goStats, error) {
+	if url == "" {
+		return nil, nil
+	}
+	s, found := &goStats{}, 0
+	err := scrapeLines(ctx, url, func(name, value string) (err error) {
+		if field := goStatNames[name]; field != nil {
+			*field(s), err = strconv.ParseFloat(value, 64)
+			found++
+		}
+		return err
+	})
+	if err == nil && found != len(goStatNames) {
+		err = fmt.Errorf("metrics page has %d of %d Go metrics", found, len(goStatNames))
+	}
+	return s, err
+}
+
+// scrapeOne reads one metric; name includes its labels.
+func scrapeOne(ctx context.Context, url, name string) (v float64, err error) {
+	found := false
+	err = scrapeLines(ctx, url, func(n, value string) (err error) {
+		if n == name {
+			found = true
+			v, err = strconv.ParseFloat(value, 64)
+		}
+		return err
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("metrics page has no %s", name)
+	}
+	return v, err
+}
+
+func scrapeLines(ctx context.Context, url string, line func(name, value string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	resp, err := scraper.Do(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("metrics page answered %s", resp.Status)
+		return fmt.Errorf("metrics page answered %s", resp.Status)
 	}
-	s, found := &goStats{}, 0
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), " ")
-		if field := goStatNames[name]; field != nil {
-			if *field(s), err = strconv.ParseFloat(value, 64); err != nil {
-				return nil, err
-			}
-			found++
+		if err := line(name, value); err != nil {
+			return err
 		}
 	}
-	if found != len(goStatNames) {
-		return nil, fmt.Errorf("metrics page has %d of %d Go metrics", found, len(goStatNames))
-	}
-	return s, lines.Err()
+	return lines.Err()
 }
 
 // scraper keeps no connection, so that a scrape leaves no descriptor behind in the process it looks at.

@@ -11,12 +11,12 @@ import (
 // spread is the median and the ends of the values of several rounds.
 type spread struct{ median, low, high float64 }
 
-// spreadOf returns ok false for no values.
+// spreadOf returns ok false when no round has a value.
 func spreadOf(values []float64) (s spread, ok bool) {
-	if len(values) == 0 {
+	v := slices.Sorted(slices.Values(numbers(values)))
+	if len(v) == 0 {
 		return s, false
 	}
-	v := slices.Sorted(slices.Values(values))
 	mid := len(v) / 2
 	s = spread{median: v[mid], low: v[0], high: v[len(v)-1]}
 	if len(v)%2 == 0 {
@@ -25,8 +25,13 @@ func spreadOf(values []float64) (s spread, ok bool) {
 	return s, true
 }
 
-// ratios divides round by round, so that what slowed one round down slows both sides down. It is nil when either side is
-// missing or a divisor is 0.
+// numbers leaves out the rounds without a value, which are NaN.
+func numbers(values []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+}
+
+// ratios divides round by round, so that what slowed one round down slows both sides down. A round that lacks either side, or
+// whose divisor is 0, has none.
 func ratios(values, base []float64) []float64 {
 	return pairs(values, base, func(v, b float64) float64 { return v / b })
 }
@@ -37,14 +42,13 @@ func differences(values, base []float64) []float64 {
 }
 
 func pairs(values, base []float64, f func(v, b float64) float64) []float64 {
-	if len(values) == 0 || len(values) != len(base) {
+	if len(values) != len(base) {
 		return nil
 	}
 	out := make([]float64, len(values))
 	for i := range values {
-		out[i] = f(values[i], base[i])
-		if math.IsNaN(out[i]) || math.IsInf(out[i], 0) {
-			return nil
+		if out[i] = f(values[i], base[i]); math.IsInf(out[i], 0) {
+			out[i] = math.NaN()
 		}
 	}
 	return out
@@ -68,7 +72,7 @@ func cell(values []float64) string {
 	if !ok {
 		return "–"
 	}
-	if len(values) == 1 {
+	if len(numbers(values)) == 1 {
 		return figure(s.median)
 	}
 	return fmt.Sprintf("%s (%s–%s)", figure(s.median), figure(s.low), figure(s.high))

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"testing"
 )
@@ -30,13 +31,14 @@ func TestPairs(t *testing.T) {
 		t.Errorf("ratios are not taken round by round: %v", got)
 	}
 	for name, got := range map[string][]float64{
-		"no base":  ratios([]float64{1}, nil),
-		"uneven":   ratios([]float64{1, 2}, []float64{1}),
-		"zero":     ratios([]float64{1}, []float64{0}),
-		"zero/0":   ratios([]float64{0}, []float64{0}),
-		"no value": differences(nil, []float64{1}),
+		"no base":     ratios([]float64{1}, nil),
+		"uneven":      ratios([]float64{1, 2}, []float64{1}),
+		"zero":        ratios([]float64{1}, []float64{0}),
+		"zero/0":      ratios([]float64{0}, []float64{0}),
+		"no value":    differences(nil, []float64{1}),
+		"other round": ratios([]float64{1, math.NaN()}, []float64{math.NaN(), 1}),
 	} {
-		if got != nil {
+		if len(numbers(got)) > 0 {
 			t.Errorf("%s: %v, want nothing", name, got)
 		}
 	}
@@ -51,15 +53,28 @@ func TestJudge(t *testing.T) {
 		return out
 	}
 	r := &results{samples: map[string]map[string][]sample{"connect": {
-		smoke: of(100, 200, 100), "good": of(70, 150, 80), "bad": of(76, 160, 10), "short": of(1),
+		smoke: of(100, 200, 100), "good": of(55, 130, 60), "bad": of(61, 130, 10), "short": of(1), "failed once": append(of(55, 110), nil),
 	}}}
 	cpu := targets[0]
 	for peer, want := range map[string][2]string{
-		"good": {"2 of 3", "pass"}, "bad": {"1 of 3", "miss"}, "short": {"–", "not measured"}, "absent": {"–", "not measured"},
+		"good": {"2 of 3", "pass"}, "bad": {"1 of 3", "**miss**"}, "short": {"–", "**not measured**"}, "absent": {"–", "**not measured**"},
+		"failed once": {"2 of 2", "pass"},
 	} {
 		if _, within, verdict := cpu.judge(r, peer); within != want[0] || verdict != want[1] {
 			t.Errorf("%s: %s, %s; want %v", peer, within, verdict, want)
 		}
+	}
+}
+
+func TestFloor(t *testing.T) {
+	faster := target{row: "bulk", col: column{metric: mSpeed}, bound: 5, atLeast: true}
+	r := &results{samples: map[string]map[string][]sample{"bulk": {"p": {sample{mSpeed: 6}, sample{mSpeed: 4}, sample{mSpeed: 5}}}}}
+	if _, within, verdict := faster.judge(r, "p"); within != "2 of 3" || verdict != "pass" {
+		t.Error(within, verdict)
+	}
+	faster.bound = 5.5
+	if _, _, verdict := faster.judge(r, "p"); verdict != "**miss**" {
+		t.Error(verdict)
 	}
 }
 

@@ -24,7 +24,7 @@ func (l *lab) prepareToolgate(ctx context.Context) error {
 				return err
 			}
 		}
-		if p.name == "toolgate+identity" {
+		if strings.HasSuffix(p.name, "+identity") && l.issuer.URL == "" {
 			if _, err := l.helper(ctx, "issuer", &l.issuer); err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ func (l *lab) buildSidecar(ctx context.Context) error {
 		return err
 	}
 	l.sidecar = filepath.Join(l.dir, "sidecar")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", l.sidecar, "./cmd/sidecar")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", l.sidecar, "./cmd/sidecar")
 	build.Dir = ".."
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -49,25 +49,35 @@ func (l *lab) buildSidecar(ctx context.Context) error {
 	return nil
 }
 
-func startToolgate(ctx context.Context, l *lab) (*proxy, error) {
-	return l.startSidecar(ctx, sidecarConfig{})
-}
+// sidecarKind is a variant of the sidecar.
+type sidecarKind struct{ identity, intercept bool }
 
-func startToolgateIdentity(ctx context.Context, l *lab) (*proxy, error) {
-	p, err := l.startSidecar(ctx, sidecarConfig{Issuer: l.issuer.URL, Audience: l.issuer.Audience})
-	if err == nil {
-		p.auth = "Bearer " + l.issuer.Token
+func startToolgate(kind sidecarKind) func(context.Context, *lab, int) (*proxy, error) {
+	return func(ctx context.Context, l *lab, uid int) (*proxy, error) {
+		var c sidecarConfig
+		if kind.identity {
+			c.Issuer, c.Audience = l.issuer.URL, l.issuer.Audience
+		}
+		c.Intercept = kind.intercept
+		p, err := l.startSidecar(ctx, uid, &c)
+		if err == nil && kind.identity {
+			p.auth = "Bearer " + l.issuer.Token
+		}
+		return p, err
 	}
-	return p, err
 }
 
 // sidecarConfig fills the config's template. Without an Issuer callers are optional.
 type sidecarConfig struct {
 	Listen, Admin    string
 	Dir              string
-	PlainPort        string
-	TLSPort          string
+	Ports            []string // of the upstream: plain, which is never intercepted, and those with TLS
+	CAFile           string   // of the upstream
 	Issuer, Audience string
+	Intercept        bool
+	KillSwitch       bool     // by a file in Dir
+	Revoked          []string // subjects
+	Revision         int      // shows in the manifest's version, so that another one is another policy
 }
 
 var sidecarTemplate = template.Must(template.New("sidecar.yaml").Parse(`apiVersion: toolgate/v1
@@ -87,25 +97,51 @@ identity:
   required: false
 {{- end}}
 egress:
-  allowPrivate: [{prefix: "127.0.0.1/32", ports: [{{.PlainPort}}, {{.TLSPort}}], tools: [bench]}]
+  allowPrivate: [{prefix: "127.0.0.1/32", ports: [{{range $i, $p := .Ports}}{{if $i}}, {{end}}{{$p}}{{end}}], tools: [bench]}]
+  upstreamCAFile: {{.CAFile}}
+{{- if .Intercept}}
+intercept: {targets: ["*.intercept.bench.example", "127.0.0.1:{{index .Ports 1}}", "127.0.0.1:{{index .Ports 2}}"]}
+{{- end}}
+{{- if .KillSwitch}}
+killSwitch: {file: revocations.yaml}
+{{- end}}
+limits: {maxTunnels: 20000, maxTunnelsPerTool: 20000, maxConnections: 20000}
 audit: {output: /dev/null, chain: true}
 `))
 
 var manifestTemplate = template.Must(template.New("bench.yaml").Parse(`name: bench
 owner: bench
-version: "1"
+version: "{{.Revision}}"
 description: Reaches the benchmark's upstream.
 risk: low
 capabilityClasses: [read_public]
 sideEffects: none
 timeoutMs: 600000
 egress:
-  allowedDomains: ["127.0.0.1:{{.PlainPort}}", "127.0.0.1:{{.TLSPort}}"]
+  allowedDomains: ["*.intercept.bench.example"{{range .Ports}}, "127.0.0.1:{{.}}"{{end}}]
   allowPrivateNetwork: true
 `))
 
-// startSidecar writes a config and starts the binary on it, and waits until it says that it is ready.
-func (l *lab) startSidecar(ctx context.Context, c sidecarConfig) (*proxy, error) {
+var revocationsTemplate = template.Must(template.New("revocations.yaml").Parse(`apiVersion: toolgate/v1
+kind: Revocations
+revocations:
+{{- range .Revoked}}
+  - {id: bench, selector: {subject: "{{.}}"}, reason: soak, by: bench, at: 2026-01-01T00:00:00Z}
+{{- else}} []
+{{- end}}
+`))
+
+func (c *sidecarConfig) writeManifest() error {
+	return fill(filepath.Join(c.Dir, manifestTemplate.Name()), manifestTemplate, c)
+}
+
+func (c *sidecarConfig) writeRevocations() error {
+	return fill(filepath.Join(c.Dir, revocationsTemplate.Name()), revocationsTemplate, c)
+}
+
+// startSidecar writes a config and starts the binary on it, and waits until it says that it is ready. It fills in what the lab
+// chooses.
+func (l *lab) startSidecar(ctx context.Context, uid int, c *sidecarConfig) (*proxy, error) {
 	var err error
 	if c.Dir, err = os.MkdirTemp(l.dir, "toolgate"); err != nil {
 		return nil, err
@@ -113,7 +149,8 @@ func (l *lab) startSidecar(ctx context.Context, c sidecarConfig) (*proxy, error)
 	if err := os.Chmod(c.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	c.PlainPort, c.TLSPort = port(l.upstream.Plain), port(l.upstream.TLS)
+	c.Ports = []string{port(l.upstream.Plain), port(l.upstream.TLS), port(l.upstream.H2)}
+	c.CAFile = l.caFile
 	if c.Listen, err = freeAddress(); err != nil {
 		return nil, err
 	}
@@ -121,10 +158,10 @@ func (l *lab) startSidecar(ctx context.Context, c sidecarConfig) (*proxy, error)
 		return nil, err
 	}
 	config := filepath.Join(c.Dir, "sidecar.yaml")
-	if err := errors.Join(fill(config, sidecarTemplate, c), fill(filepath.Join(c.Dir, "bench.yaml"), manifestTemplate, c)); err != nil {
+	if err := errors.Join(fill(config, sidecarTemplate, c), c.writeManifest(), c.writeRevocations()); err != nil {
 		return nil, err
 	}
-	child, err := spawn(ctx, l.opt.uid, l.sidecar, "run", "--config", config)
+	child, err := spawn(ctx, uid, l.sidecar, "run", "--config", config)
 	if err != nil {
 		return nil, err
 	}
@@ -136,12 +173,16 @@ func (l *lab) startSidecar(ctx context.Context, c sidecarConfig) (*proxy, error)
 	return &proxy{child: child, addr: c.Listen, metrics: "http://" + c.Admin + "/metrics"}, nil
 }
 
-func fill(path string, t *template.Template, c sidecarConfig) error {
+// fill writes a file from a template, whole or not at all.
+func fill(path string, t *template.Template, c any) error {
 	var text strings.Builder
 	if err := t.Execute(&text, c); err != nil {
 		return err
 	}
-	return os.WriteFile(path, []byte(text.String()), 0o644)
+	if err := os.WriteFile(path+".new", []byte(text.String()), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 // freeAddress returns a loopback address that was free a moment ago: the sidecar takes its ports from its config.

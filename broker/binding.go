@@ -33,6 +33,7 @@ func (b *Binding) Kind() string {
 // TokenExchange is RFC 8693 at a token endpoint.
 type TokenExchange struct {
 	TokenURL         string // https; http only at a literal loopback address
+	RevocationURL    string // where dropped tokens are revoked (RFC 7009); empty: nowhere
 	Audience         string
 	Resource         string   // absolute URI without fragment (RFC 8707)
 	Scopes           []string // empty: the manifest's requiredScopes
@@ -114,11 +115,15 @@ func newBound(bd *Binding, eps endpoints, now func() time.Time) (*bound, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &bound{Binding: bd, issuer: is, exchange: true, maxTTL: c.MaxTTL, deadline: 2*c.Timeout + maxRetryWait}, nil
+	revoker, err := newRevoker(bd.Name, &c, eps, is.auth, now)
+	if err != nil {
+		return nil, err
+	}
+	return &bound{Binding: bd, issuer: is, revoker: revoker, exchange: true, maxTTL: c.MaxTTL, deadline: 2*c.Timeout + maxRetryWait}, nil
 }
 
 func (c *TokenExchange) validate() error {
-	if err := checkTokenURL(c.TokenURL); err != nil {
+	if err := checkURL("tokenURL", c.TokenURL); err != nil {
 		return err
 	}
 	if c.Resource != "" {
@@ -136,15 +141,15 @@ func (c *TokenExchange) validate() error {
 	return nil
 }
 
-// checkTokenURL refuses what would send a secret in the clear or to a place that the text does not show. Its error does
+// checkURL refuses what would send a secret in the clear or to a place that the text does not show. Its error does
 // not quote the URL, which may hold a password.
-func checkTokenURL(raw string) error {
+func checkURL(key, raw string) error {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Hostname() == "" {
-		return errors.New("tokenURL is not an absolute URL")
+		return errors.New(key + " is not an absolute URL")
 	}
 	if u.User != nil || u.Fragment != "" {
-		return errors.New("tokenURL must have neither user info nor a fragment")
+		return errors.New(key + " must have neither user info nor a fragment")
 	}
 	switch u.Scheme {
 	case "https":
@@ -153,9 +158,9 @@ func checkTokenURL(raw string) error {
 		if a, err := netip.ParseAddr(u.Hostname()); err == nil && a.IsLoopback() {
 			return nil
 		}
-		return errors.New("tokenURL must be https (http only at a loopback address)")
+		return errors.New(key + " must be https (http only at a loopback address)")
 	}
-	return errors.New("tokenURL must be https")
+	return errors.New(key + " must be https")
 }
 
 // joinScopes sorts, removes duplicates and joins with spaces; false when one is no scope-token (RFC 6749, section 3.3),

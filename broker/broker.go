@@ -54,9 +54,9 @@ type Options struct {
 // Event is one thing to count.
 type Event struct {
 	Binding  string
-	Name     string        // "exchange" or "cache"
-	Result   string        // exchange: "ok" or the Reason; cache: "hit", "miss", "negative", "evict", "drop"
-	Duration time.Duration // exchange only
+	Name     string        // "exchange", "cache" or "revocation"
+	Result   string        // exchange: "ok" or the Reason; cache: "hit", "miss", "negative", "evict", "drop"; revocation: "ok", "expired", "dropped" or the Reason
+	Duration time.Duration // not of cache
 }
 
 // Broker finds bindings and gives credentials. Create it with New.
@@ -66,6 +66,7 @@ type Broker struct {
 	now        func() time.Time
 	routes     map[route]*Binding
 	bound      map[*Binding]*bound
+	revokers   map[string]*revoker // by binding
 	cache      *cache
 
 	mu      sync.Mutex // also held where the cache is written, so that Drop and a finishing flight exclude each other
@@ -82,6 +83,7 @@ type route struct {
 type bound struct {
 	*Binding
 	issuer   Issuer
+	revoker  *revoker      // nil: issued tokens end by themselves only
 	exchange bool          // false: the issuer is asked each time, in the caller's own goroutine
 	maxTTL   time.Duration // of a cached credential
 	deadline time.Duration // of one request to the issuer, retry included
@@ -105,6 +107,7 @@ func New(bindings []Binding, o Options) (*Broker, error) {
 		now:        o.Now,
 		routes:     make(map[route]*Binding),
 		bound:      make(map[*Binding]*bound),
+		revokers:   make(map[string]*revoker),
 		cache:      newCache(o.CacheSize),
 		flights:    make(map[Key]*flight),
 	}
@@ -149,6 +152,10 @@ func (b *Broker) add(bd *Binding, eps endpoints) error {
 		}
 	}
 	b.bound[bd] = bo
+	if bo.revoker != nil {
+		bo.revoker.observe = b.observe
+		b.revokers[bd.Name] = bo.revoker
+	}
 	return nil
 }
 
@@ -254,8 +261,8 @@ func (b *Broker) event(bo *bound, result string) {
 	b.observe(Event{Binding: bo.Name, Name: "cache", Result: result})
 }
 
-// Drop removes the cached credentials whose key matches, and keeps those being fetched now from being stored. It
-// returns how many were removed. Whoever waits for one of the latter asks again, if its own ctx still lives.
+// Drop removes the cached credentials whose key matches, and keeps those being fetched now from being stored. Where the
+// binding has a revocation endpoint both are revoked there as well, later and by others. It returns how many were removed. Whoever waits for one of the latter asks again, if its own ctx still lives.
 // match must not call the broker.
 func (b *Broker) Drop(match func(Key) bool) int {
 	b.mu.Lock()
@@ -268,8 +275,9 @@ func (b *Broker) Drop(match func(Key) bool) int {
 	}
 	dropped := b.cache.drop(match)
 	b.mu.Unlock()
-	for _, k := range dropped {
-		b.observe(Event{Binding: k.Binding, Name: "cache", Result: "drop"})
+	for _, c := range dropped {
+		b.observe(Event{Binding: c.key.Binding, Name: "cache", Result: "drop"})
+		b.revokers[c.key.Binding].push(c)
 	}
 	return len(dropped)
 }

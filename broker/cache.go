@@ -55,12 +55,15 @@ func (c *cache) put(k Key, e entry) bool {
 	return c.good.Add(k, e)
 }
 
-// drop removes what matches and returns the keys of the credentials among it.
-func (c *cache) drop(match func(Key) bool) []Key {
-	var dropped []Key
+// drop removes what matches and returns the credentials among it.
+func (c *cache) drop(match func(Key) bool) []*Credential {
+	var dropped []*Credential
 	for _, k := range c.good.Keys() {
-		if match(k) && c.good.Remove(k) {
-			dropped = append(dropped, k)
+		if !match(k) {
+			continue
+		}
+		if e, ok := c.good.Peek(k); ok && c.good.Remove(k) {
+			dropped = append(dropped, e.cred)
 		}
 	}
 	for _, k := range c.bad.Keys() {

@@ -98,6 +98,9 @@ func (b *Broker) fly(ctx context.Context, f *flight, bo *bound, key Key, s Subje
 	if b.land(f, key, e, now) {
 		b.event(bo, "evict")
 	}
+	if f.dropped { // its waiters get nothing, so nobody else has what it brought
+		bo.revoker.push(cred)
+	}
 }
 
 // land stores what the flight brought, unless it was dropped on the way, and wakes its waiters. It reports an eviction.

@@ -96,6 +96,7 @@ func (c *sidecar) tokenExchange(f field[rawTokenExchange]) *broker.TokenExchange
 		return nil // not a mapping
 	}
 	c.endpoint(raw.TokenURL, true)
+	c.endpoint(raw.RevocationURL, true)
 	if !raw.Audience.present && !raw.Resource.present {
 		c.errorf(f.at, "found neither audience nor resource, expected at least one: a token is for one upstream")
 	}
@@ -113,7 +114,7 @@ func (c *sidecar) tokenExchange(f field[rawTokenExchange]) *broker.TokenExchange
 		}
 	}
 	return &broker.TokenExchange{
-		TokenURL: raw.TokenURL.V, Audience: raw.Audience.V, Resource: raw.Resource.V, Scopes: plain(raw.Scopes.V),
+		TokenURL: raw.TokenURL.V, RevocationURL: raw.RevocationURL.V, Audience: raw.Audience.V, Resource: raw.Resource.V, Scopes: plain(raw.Scopes.V),
 		ClientAuth: c.clientAuth(raw.ClientAuth), ActorTokenFile: actor, SubjectTokenType: raw.SubjectTokenType.V,
 		ActorTokenType: raw.ActorTokenType.V, CAFile: ca, MaxTTL: raw.MaxTTL.V, Timeout: raw.Timeout.V,
 	}

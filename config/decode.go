@@ -141,7 +141,11 @@ func (d *decoder) value(n *node, v reflect.Value, k key) bool {
 		return false
 	}
 	if v.Type() == reflect.TypeFor[names]() && n.kind != listNode {
-		n = &node{kind: listNode, at: n.at, items: []*node{n}} // one name stands for a list of one
+		items := []*node{n} // one name stands for a list of one
+		if k.blank && n.kind == stringNode && n.text == "" {
+			items = nil
+		}
+		n = &node{kind: listNode, at: n.at, items: items}
 	}
 	switch {
 	case v.Type() == durationType:

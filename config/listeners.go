@@ -33,7 +33,26 @@ func (c *sidecar) listeners() []Listener {
 	if f := c.raw.Admin; f.present {
 		c.listenAddress(bound, f.V.Address)
 	}
+	if port := c.raw.Fence.V.ProbePort; c.fence().Rules == FenceNetinit {
+		for i, other := range bound.have {
+			if int(other.Port()) == port.V {
+				c.errorf(bound.at[i], "found address %s, expected another port than fence.probePort, %d", other, port.V)
+			}
+		}
+	}
 	return out
+}
+
+// fence is whose rules are expected: those of netinit where connections are captured, if nobody says otherwise.
+func (c *sidecar) fence() Fence {
+	raw := &c.raw.Fence.V
+	f := Fence{Rules: string(raw.Rules.V), ProbePort: uint16(raw.ProbePort.V)}
+	for _, l := range c.raw.Listeners.V {
+		if f.Rules == "" && l.V.Kind.V == Transparent {
+			f.Rules = FenceNetinit
+		}
+	}
+	return f
 }
 
 func (c *sidecar) listenerTools(at mark, raw *rawListener) {

@@ -12,6 +12,7 @@ type rawConfig struct {
 	Kind       field[kindSidecar]          `key:"kind" is:"required" doc:"Kind of this file."`
 	Mode       field[rawMode]              `key:"mode" default:"enforce" doc:"report decides and records, and lets pass what the egress policy alone would deny."`
 	Listeners  field[[]field[rawListener]] `key:"listeners" is:"required,nonempty" doc:"Proxy ports."`
+	Fence      field[rawFence]             `key:"fence" doc:"The rules around the pod's network that keep tools in."`
 	Admin      field[rawAdmin]             `key:"admin" doc:"Port for /metrics, /healthz and /readyz. Missing: none."`
 	Manifests  field[[]field[string]]      `key:"manifests" is:"required,nonempty" doc:"Manifest files, as glob patterns relative to this file's folder."`
 	Identity   field[rawIdentity]          `key:"identity" doc:"Whose tokens are believed."`
@@ -32,6 +33,11 @@ type rawListener struct {
 	Tool      field[name]          `key:"tool" doc:"The one tool of this listener. Either this or tools."`
 	Tools     field[[]field[name]] `key:"tools" is:"nonempty" doc:"Tools of this listener, chosen by the user name of Proxy-Authorization."`
 	TokenFile field[string]        `key:"tokenFile" is:"blank" doc:"File with the caller's token for clients that send none."`
+}
+
+type rawFence struct {
+	Rules     field[fenceRules] `key:"rules" doc:"Whose they are. netinit: sidecar netinit's; the sidecar tests that they are in force, and denies every call while they are not. external: somebody else's, which it cannot test. Missing: netinit if a listener is transparent, else none are expected."`
+	ProbePort field[int]        `key:"probePort" default:"15091" min:"1" max:"65535" doc:"Port of the loopback addresses by which the sidecar tests the rules of netinit."`
 }
 
 type rawAdmin struct {
@@ -81,6 +87,7 @@ type rawBinding struct {
 
 type rawTokenExchange struct {
 	TokenURL         field[string]         `key:"tokenURL" is:"required" doc:"Token endpoint. https, or http on a loopback address."`
+	RevocationURL    field[string]         `key:"revocationURL" doc:"Revocation endpoint (RFC 7009), where tokens that the kill switch covers are revoked. https, or http on a loopback address. Missing: they end by themselves."`
 	Audience         field[string]         `key:"audience" doc:"Audience to ask for. At least one of audience and resource."`
 	Resource         field[string]         `key:"resource" doc:"Resource to ask for (RFC 8707), an absolute URI without fragment."`
 	Scopes           field[[]field[scope]] `key:"scopes" doc:"Scopes to ask for. Missing or empty: the manifest's requiredScopes."`
@@ -137,15 +144,16 @@ type rawDenials struct {
 
 type rawKillSwitch struct {
 	File     field[string]        `key:"file" is:"blank" doc:"Revocations file."`
-	NATS     field[rawNATS]       `key:"nats" doc:"Not available in this version; servers must be empty."`
+	NATS     field[rawNATS]       `key:"nats" doc:"Control plane. Beside a file either may revoke, and neither undoes the other."`
 	MaxStale field[time.Duration] `key:"maxStale" default:"60s" min:"1s" max:"24h" doc:"How long a source may be silent before tools of high and critical risk are denied."`
-	StateDir field[string]        `key:"stateDir" is:"blank" doc:"Folder for the last verified revocations."`
+	StateDir field[string]        `key:"stateDir" is:"blank" doc:"Folder for the control plane's last verified revocations, which rule after a restart. One folder for each sidecar."`
 }
 
 type rawNATS struct {
-	Servers         field[[]field[string]] `key:"servers" doc:"Must be empty: not available in this version."`
-	CredentialsFile field[string]          `key:"credentialsFile" is:"blank" doc:"Not used yet."`
-	PublicKey       field[string]          `key:"publicKey" is:"blank" doc:"Not used yet."`
+	Servers         field[[]field[string]] `key:"servers" doc:"URLs of the NATS servers: tls, wss, or nats and ws, which are for loopback addresses and for caFile. Missing or empty: no control plane."`
+	PublicKey       field[names]           `key:"publicKey" is:"blank" doc:"Public key of the control plane, or several while one replaces another. Needed with servers."`
+	CredentialsFile field[string]          `key:"credentialsFile" is:"blank" doc:"NATS credentials file (.creds), read again at each connection."`
+	CAFile          field[string]          `key:"caFile" is:"blank" doc:"PEM file of the roots for the servers, in place of the system's, read again at each connection. Set: TLS always."`
 }
 
 type rawAudit struct {
@@ -163,6 +171,8 @@ type rawLimits struct {
 	MaxConnections field[int]           `key:"maxConnections" default:"8192" min:"1" max:"1000000" doc:"Client connections of one listener at once, tunnels not counted. One more is answered 503 and closed."`
 	MaxTunnels     field[int]           `key:"maxTunnels" default:"4096" min:"1" max:"1000000" doc:"Open tunnels at once."`
 	TunnelsPerTool field[int]           `key:"maxTunnelsPerTool" default:"3072" min:"1" max:"1000000" doc:"Open tunnels of one tool at once, so that one tool cannot take them all."`
+	TenantTunnels  field[int]           `key:"maxTunnelsPerTenant" default:"2048" min:"1" max:"1000000" doc:"Open tunnels of one tenant at once, so that one tenant cannot take all of a tool's. Callers without a tenant are not counted."`
+	TenantRequests field[int]           `key:"maxRequestsPerTenant" default:"4096" min:"1" max:"1000000" doc:"Requests of one tenant at once. Callers without a tenant are not counted."`
 	MaxHeaderBytes field[int]           `key:"maxHeaderBytes" default:"65536" min:"1024" max:"1048576" doc:"Bytes of a request's or answer's headers."`
 	HeaderTimeout  field[time.Duration] `key:"headerTimeout" default:"10s" min:"1ms" max:"10m" doc:"Time for a client to send its headers."`
 	DialTimeout    field[time.Duration] `key:"dialTimeout" default:"10s" min:"1ms" max:"10m" doc:"Time to connect to an upstream, lookup included."`

@@ -166,6 +166,10 @@ type listenerKind string
 
 func (listenerKind) values() []string { return []string{Explicit, Transparent, DNS} }
 
+type fenceRules string
+
+func (fenceRules) values() []string { return []string{FenceNetinit, FenceExternal} }
+
 type algorithm string
 
 func (algorithm) values() []string {

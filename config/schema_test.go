@@ -52,6 +52,9 @@ func schemaOf(t reflect.Type, k key) object {
 	case reflect.TypeFor[names]():
 		one := object{"type": "string", "minLength": 1}
 		many := object{"type": "array", "items": one, "uniqueItems": true}
+		if k.blank {
+			one = object{"type": "string"}
+		}
 		if k.nonempty {
 			many["minItems"] = 1
 		}

@@ -24,10 +24,10 @@ func (c *sidecar) snapshot() *Snapshot {
 		c.warnf(raw.Mode.at, "mode is report: what the egress policy denies is let pass")
 	}
 	c.loadManifests()
-	c.unavailable()
 	s := &Snapshot{
 		Mode:       Mode(raw.Mode.V),
 		Listeners:  c.listeners(),
+		Fence:      c.fence(),
 		Admin:      raw.Admin.V.Address.V,
 		Tools:      map[string]*Tool{},
 		Identity:   c.identity(),
@@ -57,6 +57,7 @@ func (c *sidecar) snapshot() *Snapshot {
 func limits(raw *rawLimits) Limits {
 	return Limits{
 		MaxConnections: raw.MaxConnections.V, MaxTunnelsPerTool: raw.TunnelsPerTool.V,
+		MaxTunnelsPerTenant: raw.TenantTunnels.V, MaxRequestsPerTenant: raw.TenantRequests.V,
 		MaxTunnels: raw.MaxTunnels.V, MaxHeaderBytes: raw.MaxHeaderBytes.V, HeaderTimeout: raw.HeaderTimeout.V,
 		DialTimeout: raw.DialTimeout.V, IdleTimeout: raw.IdleTimeout.V, Drain: raw.Drain.V,
 	}
@@ -120,25 +121,6 @@ func (c *sidecar) tool(f field[name]) *manifest {
 		c.errorf(f.at, "found tool %s, which no manifest describes, expected %s", quote(string(f.V)), oneOf(known, string(f.V)))
 	}
 	return m
-}
-
-// unavailable refuses what the format has room for and this version cannot do.
-func (c *sidecar) unavailable() {
-	if f := c.raw.KillSwitch.V.NATS.V.Servers; len(f.V) > 0 {
-		c.errorf(f.at, "found NATS servers, expected an empty list: not available in this version")
-	}
-}
-
-func (c *sidecar) killSwitch() KillSwitch {
-	raw := &c.raw.KillSwitch.V
-	k := KillSwitch{File: c.resolve(raw.File.V), MaxStale: raw.MaxStale.V, StateDir: c.resolve(raw.StateDir.V)}
-	switch {
-	case k.File == "":
-		c.warnf(raw.File.at, "killSwitch.file is missing, no revocation can reach this sidecar")
-	case readableFile(k.File) != nil:
-		c.warnf(raw.File.at, "the revocations file %s cannot be read now; tools of high and critical risk are denied until it can", quote(raw.File.V))
-	}
-	return k
 }
 
 func (c *sidecar) auditOutput() string {

@@ -7,6 +7,7 @@ import (
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/egress"
 	"github.com/toolgate/toolgate/identity"
+	"github.com/toolgate/toolgate/killswitch/ledger"
 	"github.com/toolgate/toolgate/redact"
 )
 
@@ -25,6 +26,7 @@ type Snapshot struct {
 	Files      []string // for watching, absolute: every file read, the config's first, then the patterns of manifests
 	Mode       Mode
 	Listeners  []Listener
+	Fence      Fence
 	Admin      string // "host:port"; empty: no admin listener
 	Tools      map[string]*Tool
 	Identity   Identity
@@ -55,6 +57,18 @@ type Listener struct {
 	Tool      string   // the one tool of this listener, or
 	Tools     []string // several, chosen by the user name of Proxy-Authorization
 	TokenFile string   // the caller's token when the client gives none
+}
+
+// Whose rules fence the pod's network in.
+const (
+	FenceNetinit  = "netinit"
+	FenceExternal = "external"
+)
+
+// Fence is what the sidecar may expect of the network around it.
+type Fence struct {
+	Rules     string // FenceNetinit, FenceExternal, or empty: none are expected
+	ProbePort uint16
 }
 
 // Identity is whom the sidecar believes.
@@ -92,8 +106,17 @@ type Intercept struct {
 // KillSwitch is where revocations come from.
 type KillSwitch struct {
 	File     string // empty: no file source
+	NATS     NATS
 	MaxStale time.Duration
 	StateDir string
+}
+
+// NATS is the bus to the control plane.
+type NATS struct {
+	Servers         []string // empty: no control plane
+	Keys            ledger.Keys
+	CredentialsFile string
+	CAFile          string
 }
 
 // Audit is where records go.
@@ -111,14 +134,15 @@ type Log struct {
 
 // Limits bound what a tool or an upstream can take. Zero values never occur in a Snapshot.
 type Limits struct {
-	MaxConnections    int // of one listener
-	MaxTunnelsPerTool int
-	MaxTunnels        int
-	MaxHeaderBytes    int
-	HeaderTimeout     time.Duration
-	DialTimeout       time.Duration
-	IdleTimeout       time.Duration
-	Drain             time.Duration
+	MaxConnections                            int // of one listener
+	MaxTunnelsPerTool                         int
+	MaxTunnelsPerTenant, MaxRequestsPerTenant int
+	MaxTunnels                                int
+	MaxHeaderBytes                            int
+	HeaderTimeout                             time.Duration
+	DialTimeout                               time.Duration
+	IdleTimeout                               time.Duration
+	Drain                                     time.Duration
 }
 
 // Tool is one manifest, ready to use.

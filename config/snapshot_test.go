@@ -44,7 +44,7 @@ func TestDefaults(t *testing.T) {
 	equal(t, "audit", s.Audit, Audit{Output: "stdout", Chain: true})
 	equal(t, "log", s.Log, Log{Level: "info", Format: "json"})
 	equal(t, "limits", s.Limits, Limits{
-		MaxConnections: 8192, MaxTunnelsPerTool: 3072,
+		MaxConnections: 8192, MaxTunnelsPerTool: 3072, MaxTunnelsPerTenant: 2048, MaxRequestsPerTenant: 4096,
 		MaxTunnels: 4096, MaxHeaderBytes: 65536, HeaderTimeout: 10 * time.Second, DialTimeout: 10 * time.Second,
 		IdleTimeout: 5 * time.Minute, Drain: 25 * time.Second,
 	})
@@ -61,7 +61,7 @@ func TestEverythingArrives(t *testing.T) {
 	equal(t, "kill switch", s.KillSwitch, KillSwitch{File: at("good/revocations-one.yaml"), MaxStale: time.Minute, StateDir: at("good/state")})
 	equal(t, "audit", s.Audit, Audit{Output: at("good/audit.jsonl")})
 	equal(t, "log", s.Log, Log{Level: "debug", Format: "text", Payloads: true})
-	equal(t, "limits", s.Limits, Limits{20, 5, 10, 8192, time.Second, 500 * time.Millisecond, time.Minute, 2 * time.Second})
+	equal(t, "limits", s.Limits, Limits{20, 5, 4, 7, 10, 8192, time.Second, 500 * time.Millisecond, time.Minute, 2 * time.Second})
 
 	s = mustLoad(t, at("good/network.yaml"))
 	equal(t, "egress", s.Egress, Egress{

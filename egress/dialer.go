@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -32,11 +31,8 @@ func (d *Dialer) Dial(ctx context.Context, tool, host string, port uint16, at *A
 	if at == nil {
 		at = new(Attempts)
 	}
-	if d.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d.Timeout)
-		defer cancel()
-	}
+	ctx, cancel := d.bound(ctx, host)
+	defer cancel()
 	found, err := d.lookup(ctx, host)
 	if err != nil {
 		return nil, err
@@ -51,6 +47,19 @@ func (d *Dialer) Dial(ctx context.Context, tool, host string, port uint16, at *A
 		return nil, denied
 	}
 	return conn, err
+}
+
+// bound returns a context that ends with the dial's time. An address is not looked up and is connected to once: its socket can
+// keep the time, which spares a timer and what hangs on it.
+func (d *Dialer) bound(ctx context.Context, host string) (context.Context, context.CancelFunc) {
+	switch {
+	case d.Timeout <= 0:
+		return ctx, func() {}
+	case isAddress(host) && ctx.Done() != nil: // a socket asks only contexts that can end for their deadline
+		return socketTimed{ctx, time.Now().Add(d.Timeout)}, func() {}
+	default:
+		return context.WithTimeout(ctx, d.Timeout)
+	}
 }
 
 // judgeAll returns the peers of an answer, or the first denial. One bad address spoils the answer: a name that mixes
@@ -77,28 +86,4 @@ func (d *Dialer) judgeAll(tool string, found []netip.Addr, port uint16, at *Atte
 // judgeFor returns the judge of one tool's peers.
 func (d *Dialer) judgeFor(tool string) func(netip.AddrPort) error {
 	return func(peer netip.AddrPort) error { return d.Addresses.Judge(tool, peer) }
-}
-
-// connector returns the function that connects to one peer. The judge sits in the hook between socket and connect, so
-// that nothing reaches an address which it did not see.
-func connector(judge func(netip.AddrPort) error, at *Attempts) connectFunc {
-	nd := net.Dialer{
-		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
-			peer, _ := netip.ParseAddrPort(address) // what does not parse is the zero address, which every judge denies
-			if err := judge(peer); err != nil {
-				at.Refused.Add(1)
-				return err
-			}
-			at.Dialed.Add(1)
-			return nil
-		},
-	}
-	return func(ctx context.Context, peer netip.AddrPort) (*net.TCPConn, error) {
-		// Not DialTCP: it binds a local port before it connects, which then cannot be shared between peers.
-		conn, err := nd.DialContext(ctx, "tcp", peer.String())
-		if err != nil {
-			return nil, err
-		}
-		return conn.(*net.TCPConn), nil
-	}
 }

@@ -6,10 +6,8 @@ func (p *Policy) Names(host string) bool {
 		return false
 	}
 	for w := p.allowedAt.walk(host); w.next(); {
-		for _, i := range w.found {
-			if p.allowed[i].matchHost(host) {
-				return true
-			}
+		if p.allowed[w.found()].matchHost(host) {
+			return true
 		}
 	}
 	return false

@@ -46,11 +46,11 @@ type Policy struct {
 // them covers as well. The caller must not change the slices inside rules afterwards.
 func NewPolicy(allowed []Pattern, rules []Rule) *Policy {
 	p := &Policy{allowed: slices.Clone(allowed), rules: slices.Clone(rules)}
-	for i := range p.allowed {
-		p.allowedAt.add(p.allowed[i], i)
+	for i, entry := range slices.Backward(p.allowed) {
+		p.allowedAt.add(entry, i)
 	}
-	for i := range p.rules {
-		p.rulesAt.add(p.rules[i].Host, i)
+	for i, rule := range slices.Backward(p.rules) {
+		p.rulesAt.add(rule.Host, i)
 	}
 	return p
 }
@@ -82,15 +82,13 @@ func (p *Policy) Decide(t Target) Decision {
 	d := Decision{Code: CodeDomain, Rule: entry.text}
 	named, plain := false, plainPath(t.Path)
 	for w := p.rulesAt.walk(t.Host); w.next(); {
-		for _, i := range w.found {
-			r := &p.rules[i]
-			if !r.names(t.Host, t.Port) {
-				continue
-			}
-			named = true
-			if r.decide(t, plain, &d) {
-				return d
-			}
+		r := &p.rules[w.found()]
+		if !r.names(t.Host, t.Port) {
+			continue
+		}
+		named = true
+		if r.decide(t, plain, &d) {
+			return d
 		}
 	}
 	if !named {
@@ -130,11 +128,9 @@ func (p *Policy) NeedsIntercept(host string, port uint16) bool {
 		return false
 	}
 	for w := p.rulesAt.walk(host); w.next(); {
-		for _, i := range w.found {
-			r := &p.rules[i]
-			if len(r.Methods)+len(r.Paths) > 0 && r.names(host, port) && r.matchPort(port) {
-				return true
-			}
+		r := &p.rules[w.found()]
+		if len(r.Methods)+len(r.Paths) > 0 && r.names(host, port) && r.matchPort(port) {
+			return true
 		}
 	}
 	return false
@@ -146,50 +142,66 @@ func (p *Policy) entry(host string, port uint16) *Pattern {
 		return nil
 	}
 	for w := p.allowedAt.walk(host); w.next(); {
-		for _, i := range w.found {
-			if p.allowed[i].Match(host, port) {
-				return &p.allowed[i]
-			}
+		if e := &p.allowed[w.found()]; e.Match(host, port) {
+			return e
 		}
 	}
 	return nil
 }
 
-// index finds patterns by their host, so that a decision costs one look-up a label however long the list is.
+// index finds patterns by their host, so that a decision costs one look-up a label however long the list is. Positions in the list of
+// patterns are counted from 1; 0 is none. In a long list what costs is the memory that a look-up touches, so patterns of one host are
+// chained through next and not listed each in a slice of its own.
 type index struct {
-	exact, below map[string][]int // positions in the list of patterns
+	exact, below map[string]int32 // the first pattern of a host
+	next         map[int32]int32  // the next one of the same host; few have any
 }
 
+// add puts p, which is at i, before those of its host that are there.
 func (ix *index) add(p Pattern, i int) {
 	m := &ix.exact
 	if p.below {
 		m = &ix.below
 	}
 	if *m == nil {
-		*m = map[string][]int{}
+		*m = map[string]int32{}
 	}
-	(*m)[p.host] = append((*m)[p.host], i)
+	at := int32(i) + 1
+	if after := (*m)[p.host]; after != 0 {
+		if ix.next == nil {
+			ix.next = map[int32]int32{}
+		}
+		ix.next[at] = after
+	}
+	(*m)[p.host] = at
 }
 
-// walk visits the patterns that may cover host, the narrowest first.
+// walk visits the patterns that may cover host, the narrowest first, and those of one host in their order.
 func (ix *index) walk(host string) walk { return walk{index: ix, rest: host} }
 
 type walk struct {
 	index   *index
 	rest    string // what is left of the host to look up
 	started bool
-	found   []int
+	at      int32
 }
 
 func (w *walk) next() bool {
+	if w.at != 0 {
+		w.at = w.index.next[w.at]
+	}
 	if !w.started {
 		w.started = true
-		w.found = w.index.exact[w.rest]
-		return true
+		w.at = w.index.exact[w.rest]
 	}
-	var more bool
-	if _, w.rest, more = strings.Cut(w.rest, "."); more {
-		w.found = w.index.below[w.rest]
+	for more := true; w.at == 0; {
+		if _, w.rest, more = strings.Cut(w.rest, "."); !more {
+			return false
+		}
+		w.at = w.index.below[w.rest]
 	}
-	return more
+	return true
 }
+
+// found is the position of the pattern that next has come to.
+func (w *walk) found() int { return int(w.at) - 1 }

@@ -43,6 +43,22 @@ func TestPolicyWithoutEntriesDenies(t *testing.T) {
 	}
 }
 
+// Of entries and rules for one host that all match, the first one is named.
+func TestFirstOfOneHostIsNamed(t *testing.T) {
+	p := NewPolicy(patterns(t, "api.ok.test:8443", "api.ok.test:443", "api.ok.test"), []Rule{
+		{Host: mustPattern(t, "api.ok.test"), Methods: []string{"POST"}},
+		{Host: mustPattern(t, "api.ok.test"), Paths: paths(t, "/v1/*")},
+		{Host: mustPattern(t, "api.ok.test"), Paths: paths(t, "/v1/orders")},
+	})
+	if d := p.Decide(request("GET", "api.ok.test", "/v1/orders")); d.Verdict != Allow || d.Path != "/v1/*" {
+		t.Errorf("%+v", d)
+	}
+	p = NewPolicy(p.Allowed(), nil)
+	if d := p.Decide(tunnel("api.ok.test", 443)); d.Rule != "api.ok.test:443" {
+		t.Errorf("%+v", d)
+	}
+}
+
 // A rule alone allows nothing; it only narrows the allowlist.
 func TestRuleWithoutEntryDenies(t *testing.T) {
 	p := NewPolicy(nil, []Rule{{Host: mustPattern(t, "api.ok.test")}})

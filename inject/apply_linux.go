@@ -15,7 +15,7 @@ func table() *nftables.Table {
 	return &nftables.Table{Name: Table, Family: nftables.TableFamilyINet}
 }
 
-// chains are the chains of the table t. The fence drops by default, so that a rule that is lost closes instead of opens.
+// chains are the chains of the table t. Fence and Exit drop by default, so that a rule that is lost closes instead of opens.
 func chains(t *nftables.Table) map[Chain]*nftables.Chain {
 	accept, drop := nftables.ChainPolicyAccept, nftables.ChainPolicyDrop
 	return map[Chain]*nftables.Chain{
@@ -26,6 +26,10 @@ func chains(t *nftables.Table) map[Chain]*nftables.Chain {
 		Fence: {
 			Name: string(Fence), Table: t, Type: nftables.ChainTypeFilter,
 			Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityFilter, Policy: &drop,
+		},
+		Exit: {
+			Name: string(Exit), Table: t, Type: nftables.ChainTypeFilter,
+			Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityFilter, Policy: &drop,
 		},
 	}
 }
@@ -52,7 +56,7 @@ func Apply(p Plan) error {
 	}
 	t := replaced(c)
 	at := chains(t)
-	for _, name := range []Chain{Redirect, Fence} {
+	for _, name := range everyChain() {
 		c.AddChain(at[name])
 	}
 	for _, r := range Rules(p) {

@@ -44,7 +44,7 @@ func Check(p Plan) error {
 			d.Extra = append(d.Extra, "chain "+chain.Name)
 		}
 	}
-	for _, name := range []Chain{Redirect, Fence} {
+	for _, name := range everyChain() {
 		i := slices.IndexFunc(have, func(c *nftables.Chain) bool { return c.Name == string(name) })
 		if i < 0 {
 			d.Missing = append(d.Missing, fmt.Sprintf("chain %s", name))

@@ -122,7 +122,8 @@ func TestCheckOfAnotherPlan(t *testing.T) {
 		"one tool fewer":     func(p *Plan) { p.Tools = p.Tools[1:] },
 		"another admin port": func(p *Plan) { p.Ports = []uint16{15021} },
 		"a path":             func(p *Plan) { p.Paths = []Path{{toolA, toolB, 8000}} },
-		"a name server":      func(p *Plan) { p.DNS = dnsPort },
+		"a name server":      func(p *Plan) { p.Tools[1].DNS = dnsPort },
+		"a probe":            func(p *Plan) { p.Probes = []netip.AddrPort{netip.MustParseAddrPort("192.0.2.254:15091")} },
 		"without IPv6":       func(p *Plan) { p.IPv6 = false },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,10 +158,10 @@ func TestApplyTwice(t *testing.T) {
 // TestLargestPlan: the kernel takes the most tools that a plan may have, in one transaction.
 func TestLargestPlan(t *testing.T) {
 	newPod(t)
-	p := Plan{Proxy: proxyUID, IPv6: true, DNS: dnsPort}
+	p := Plan{Proxy: proxyUID, IPv6: true}
 	for i := range MaxTools {
 		p.Tools = append(p.Tools, Tool{
-			UID: 3000 + uint32(i), Transparent: true, Listener: netip.AddrPortFrom(loopback4, 20000+uint16(i)),
+			UID: 3000 + uint32(i), Transparent: true, Listener: netip.AddrPortFrom(loopback4, 20000+uint16(i)), DNS: dnsPort + uint16(i),
 		})
 		p.Paths = append(p.Paths, Path{From: 4000 + uint32(i), To: 5000 + uint32(i), Port: 8000})
 	}

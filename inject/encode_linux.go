@@ -15,6 +15,8 @@ const (
 	statusDNAT     = 1 << 5 // IPS_DST_NAT
 	flagSYN        = 0x02
 	flagRST        = 0x04
+
+	loopbackIndex = 1 // of lo, which is every namespace's first interface
 )
 
 // encode writes a rule as the kernel's expressions. Numbers of the kernel's own are in its byte order, those of packets in
@@ -62,6 +64,9 @@ func (e *exprs) user(r Rule) {
 }
 
 func (e *exprs) address(r Rule) {
+	if r.OutLo {
+		e.equal(meta(expr.MetaKeyOIF), binaryutil.NativeEndian.PutUint32(loopbackIndex))
+	}
 	family := r.Family
 	if r.Dst.IsValid() {
 		family = 6

@@ -261,11 +261,11 @@ func TestPlaceOfTheProxy(t *testing.T) {
 	})
 }
 
-// TestNameServer: with a port for queries, each tool's go there, whichever server they were for.
+// TestNameServer: with a port for a tool's queries, they go there, whichever server they were for. A tool without one asks nobody.
 func TestNameServer(t *testing.T) {
 	newPod(t)
 	p := plan()
-	p.DNS = dnsPort
+	p.Tools[0].DNS, p.Tools[2].DNS = dnsPort, dnsPort
 	apply(t, p)
 	try(t, []attempt{
 		{toolA, "udp", dns4, "stub"},
@@ -273,6 +273,8 @@ func TestNameServer(t *testing.T) {
 		{toolA, "tcp", dns4, "refused"}, // the stub of the lab listens on UDP only
 		{toolA, "udp", https4, "prohibited"},
 		{toolA, "udp", "127.0.0.1:15053", "prohibited"},
+		{toolB, "udp", dns4, "prohibited"},
+		{toolB, "udp", "127.0.0.1:15053", "prohibited"},
 		{nobody, "udp", dns4, "prohibited"},
 		{proxyUID, "udp", dns4, "world"},
 	})

@@ -18,8 +18,10 @@ type Plan struct {
 	Tools []Tool   // at least one
 	Paths []Path   // over loopback, besides the tools' own
 	Ports []uint16 // TCP ports of the sidecar besides the tools' own: other listeners, the admin port. No tool reaches them
-	DNS   uint16   // UDP and TCP port of a name server of ours, to which tools' queries go; 0: queries are rejected
-	IPv6  bool     // false rejects IPv6 altogether
+	// Probes are addresses at which the proxy's own connections, to these ports, are turned around to the same port of loopback: by
+	// that it sees that the rules are in force. Also those of IPv6 are, whether it may pass or not.
+	Probes []netip.AddrPort
+	IPv6   bool // false rejects IPv6 altogether
 	// HostNetwork lets Apply change the network namespace that the machine started with. That is for a virtual machine that is
 	// one pod; anywhere else it would cut off everything on the machine, the kubelet included.
 	HostNetwork bool
@@ -33,6 +35,9 @@ type Tool struct {
 	// the tool has to dial Listener itself. A transparent listener must not accept Multipath TCP, as Go's do by default: the
 	// kernel does not tell of such a connection what address was meant.
 	Transparent bool
+	// DNS is the UDP and TCP port of the name server of ours to which this tool's queries go, wherever they were sent; 0: they
+	// are rejected.
+	DNS uint16
 }
 
 // Path lets one user id connect, over loopback, to a TCP port on which another listens.
@@ -78,6 +83,11 @@ func (p Plan) Validate() error {
 			return err
 		}
 	}
+	for i, probe := range p.Probes {
+		if i >= 2 || probe.Port() == 0 || !probe.Addr().IsValid() || probe.Addr().IsLoopback() || i == 1 && probe.Addr().Is4() == p.Probes[0].Addr().Is4() {
+			return fmt.Errorf("found probes %v, expected at most one of each family, that are not loopback addresses", p.Probes)
+		}
+	}
 	for _, port := range p.Ports {
 		if port == 0 {
 			return fmt.Errorf("found port 0, expected the number of a port")
@@ -115,11 +125,14 @@ func (p Plan) ports() []uint16 {
 	}
 	for _, t := range p.Tools {
 		add(t.Listener.Port())
+		add(t.DNS)
 	}
 	for _, port := range p.Ports {
 		add(port)
 	}
-	add(p.DNS)
+	for _, probe := range p.Probes {
+		add(probe.Port())
+	}
 	return all
 }
 

@@ -9,14 +9,18 @@ import (
 // Table is the name of the table, of the family inet, that holds the fence.
 const Table = "toolgate"
 
-// Chain is one of the two chains of the table. Both see what processes of this namespace send.
+// Chain is one of the chains of the table. All see what processes of this namespace send.
 type Chain string
 
-// The chains. Redirect is of type nat, at priority -100; Fence is of type filter, at priority 0, and drops what no rule accepts.
+// The chains. Redirect is of type nat, at priority -100. Fence is of type filter, at priority 0. Exit is of type filter as well, in
+// the hook postrouting, which alone knows by which interface a redirected packet leaves. Fence and Exit drop what no rule accepts.
 const (
 	Redirect Chain = "redirect"
 	Fence    Chain = "fence"
+	Exit     Chain = "exit"
 )
+
+func everyChain() []Chain { return []Chain{Redirect, Fence, Exit} }
 
 // Action is what becomes of a packet that a rule matches.
 type Action int
@@ -55,6 +59,7 @@ type Rule struct {
 	Family uint8        // 4 or 6
 	Dst    netip.Prefix // implies Family
 	NotDst bool         // everything but Dst
+	OutLo  bool         // leaves by the loopback interface; in Exit only
 	Proto  uint8
 	Port   uint16  // of the destination; with tcp and udp
 	Types  []uint8 // with icmpv6: one, or the first and the last of several
@@ -81,6 +86,9 @@ func (r Rule) String() string {
 	}
 	if r.UID != 0 {
 		add("meta skuid %d", r.UID)
+	}
+	if r.OutLo {
+		add("oif lo")
 	}
 	if r.Dst.IsValid() {
 		add("%s daddr %s%s", map[bool]string{true: "ip", false: "ip6"}[r.Dst.Addr().Is4()], map[bool]string{true: "!= "}[r.NotDst], prefixText(r.Dst))

@@ -14,12 +14,13 @@ var (
 
 // Rules are the rules of a valid plan, in the order in which the kernel tries them. The first that matches decides.
 func Rules(p Plan) []Rule {
-	var all []Rule
+	all := p.turns()
 	for _, t := range p.Tools {
 		all = append(all, redirects(p, t)...)
 	}
 	all = append(all, p.answers()...)
 	all = append(all, conversations()...)
+	all = append(all, p.returns()...)
 	all = append(all, p.leaving()...)
 	for _, t := range p.Tools {
 		all = append(all, p.entrance(t)...)
@@ -27,9 +28,22 @@ func Rules(p Plan) []Rule {
 	all = append(all, p.closedPorts()...)
 	all = append(all, p.paths()...)
 	all = append(all, p.ownLoopback()...)
-	return append(all,
+	all = append(all,
 		Rule{Chain: Fence, Name: "every other connection", Proto: tcp, Do: Reject},
 		Rule{Chain: Fence, Name: "everything else", Do: Reject})
+	return append(all, p.exits()...)
+}
+
+// exits keep what is for a loopback address in the pod. A socket that is bound to another interface (SO_BINDTODEVICE, which needs
+// no capability) sends it out there, redirected or not, and a node with route_localnet, as kube-proxy sets it, takes it for its own.
+func (p Plan) exits() []Rule {
+	all := []Rule{{Chain: Exit, Name: "over loopback", OutLo: true, Do: Accept}}
+	for _, local := range p.local() {
+		all = append(all, Rule{
+			Chain: Exit, Name: fmt.Sprintf("%s that is not for loopback", family(local.Addr())), Dst: local, NotDst: true, Do: Accept,
+		})
+	}
+	return all
 }
 
 // local are the loopback ranges of the families that the plan knows.
@@ -50,11 +64,11 @@ func family(a netip.Addr) string {
 // redirects turn what a tool sends to its proxy. Queries for names come first, since they may go to a loopback address.
 func redirects(p Plan, t Tool) []Rule {
 	var all []Rule
-	if p.DNS != 0 {
+	if t.DNS != 0 {
 		for _, proto := range []uint8{udp, tcp} {
 			all = append(all, Rule{
 				Chain: Redirect, Name: fmt.Sprintf("uid %d, DNS over %s", t.UID, protoName(proto)),
-				UID: t.UID, Proto: proto, Port: 53, Do: RedirectTo, To: p.DNS,
+				UID: t.UID, Proto: proto, Port: 53, Do: RedirectTo, To: t.DNS,
 			})
 		}
 	}
@@ -65,6 +79,34 @@ func redirects(p Plan, t Tool) []Rule {
 		all = append(all, Rule{
 			Chain: Redirect, Name: fmt.Sprintf("uid %d, %s", t.UID, family(local.Addr())),
 			UID: t.UID, Dst: local, NotDst: true, Proto: tcp, Do: RedirectTo, To: t.Listener.Port(),
+		})
+	}
+	return all
+}
+
+// turns send the proxy's probes back to it, and returns let them in.
+func (p Plan) turns() []Rule {
+	var all []Rule
+	for _, probe := range p.Probes {
+		a := probe.Addr()
+		all = append(all, Rule{
+			Chain: Redirect, Name: "the proxy's probe over " + family(a),
+			UID: p.Proxy, Dst: netip.PrefixFrom(a, a.BitLen()), Proto: tcp, Port: probe.Port(), Do: RedirectTo, To: probe.Port(),
+		})
+	}
+	return all
+}
+
+func (p Plan) returns() []Rule {
+	var all []Rule
+	for _, probe := range p.Probes {
+		a := loopback6
+		if probe.Addr().Is4() {
+			a = loopback4
+		}
+		all = append(all, Rule{
+			Chain: Fence, Name: "the proxy's probe back over " + family(a),
+			UID: p.Proxy, Dst: netip.PrefixFrom(a, a.BitLen()), Proto: tcp, Port: probe.Port(), DNAT: true, SetMark: p.Proxy, Do: Accept,
 		})
 	}
 	return all
@@ -89,7 +131,7 @@ func (p Plan) answers() []Rule {
 		all = append(all, right, wrong)
 	}
 	add(p.Proxy, tcp)
-	if p.DNS != 0 {
+	if slices.ContainsFunc(p.Tools, func(t Tool) bool { return t.DNS != 0 }) {
 		add(p.Proxy, udp)
 	}
 	var known []uint32
@@ -159,12 +201,12 @@ func (p Plan) entrance(t Tool) []Rule {
 			Proto: tcp, Port: t.Listener.Port(), DNAT: t.Transparent,
 		})
 	}
-	if p.DNS != 0 {
+	if t.DNS != 0 {
 		for _, proto := range []uint8{udp, tcp} {
 			for _, a := range []netip.Addr{loopback4, loopback6} {
 				add(a, Rule{
 					Name:  fmt.Sprintf("uid %d to the name server over %s and %s", t.UID, protoName(proto), family(a)),
-					Proto: proto, Port: p.DNS, DNAT: true,
+					Proto: proto, Port: t.DNS, DNAT: true,
 				})
 			}
 		}

@@ -7,24 +7,41 @@ import (
 	"strings"
 )
 
+// Effect is what a change of a source's set did.
+type Effect struct {
+	Changed bool
+	Fresh   int // revocations that are new or changed, and in force
+	Cut     int // running calls that were ended
+}
+
 // Apply replaces the set of one source, cancels the running calls that it covers before it returns, raises the revision
 // if the set differs, and counts as hearing the source. What other sources revoke is untouched. An unknown source, an
 // entry without id, an id twice and a selector that Validate refuses are errors, and change nothing.
-func (k *Switch) Apply(source string, revocations []Revocation) error {
+func (k *Switch) Apply(source string, revocations []Revocation) (Effect, error) {
+	effect, err := k.Enforce(source, revocations)
+	if err == nil {
+		k.Heard(source)
+	}
+	return effect, err
+}
+
+// Enforce is Apply without hearing the source: for a set that rules and may be an old one, such as one from disk.
+func (k *Switch) Enforce(source string, revocations []Revocation) (Effect, error) {
 	s := k.source(source)
 	if s == nil {
-		return fmt.Errorf("kill switch: unknown source %q", source)
+		return Effect{}, fmt.Errorf("kill switch: unknown source %q", source)
 	}
 	entries, err := index(revocations)
 	if err != nil {
-		return fmt.Errorf("kill switch: source %q: %w", source, err)
+		return Effect{}, fmt.Errorf("kill switch: source %q: %w", source, err)
 	}
-	for _, r := range k.replace(s, entries) {
+	fresh, effect := k.replace(s, entries)
+	for _, r := range fresh {
 		for _, f := range k.onRevoke {
 			f(*r)
 		}
 	}
-	return nil
+	return effect, nil
 }
 
 // index copies the revocations, so that the caller may reuse its slices, and keys them by id.
@@ -47,12 +64,11 @@ func index(revocations []Revocation) (map[string]*Revocation, error) {
 }
 
 // replace puts the entries in force, cuts what they cover, and returns those that are new and in force.
-func (k *Switch) replace(s *source, entries map[string]*Revocation) []*Revocation {
+func (k *Switch) replace(s *source, entries map[string]*Revocation) ([]*Revocation, Effect) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	defer k.Heard(s.name)
 	if sameEntries(s.entries, entries) {
-		return nil
+		return nil, Effect{}
 	}
 	var fresh []*Revocation
 	now := k.now()
@@ -65,12 +81,13 @@ func (k *Switch) replace(s *source, entries map[string]*Revocation) []*Revocatio
 	s.entries = entries
 	k.set.Store(compile(k.union()))
 	k.revision.Add(1)
+	effect := Effect{Changed: true, Fresh: len(fresh)}
 	if len(fresh) > 0 {
 		c := clock{now: k.now}
 		cut := compile(fresh)
-		k.running.cancel(func(sc *Scope) *Revocation { return cut.find(sc, &c) })
+		effect.Cut = k.running.cancel(func(sc *Scope) *Revocation { return cut.find(sc, &c) })
 	}
-	return fresh
+	return fresh, effect
 }
 
 // known reports whether a source rules already by an entry equal to r.

@@ -71,7 +71,7 @@ func BenchmarkGuard(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			end()
+			end(nil)
 		}
 	})
 }

@@ -15,5 +15,6 @@ func (f *File) Load() error {
 	if err != nil {
 		return err
 	}
-	return f.Switch.Apply(f.Name, set)
+	_, err = f.Switch.Apply(f.Name, set)
+	return err
 }

@@ -29,6 +29,7 @@ type call struct {
 	cancel     context.CancelCauseFunc
 	shard      *shard
 	prev, next *call
+	cut        bool // guarded by shard.mu
 }
 
 func (g *registry) add(c *call) {
@@ -56,16 +57,22 @@ func (g *registry) end(c *call, cause error) {
 	c.cancel(cause)
 }
 
-// cancel ends the context of every call for which covering returns a revocation. The calls stay registered until their
-// owners end them. Contexts are cancelled without a lock held, since that may run the owner's callbacks.
-func (g *registry) cancel(covering func(*Scope) *Revocation) {
+// cancel ends the context of every call for which covering returns a revocation, and returns how many it ended. The calls
+// stay registered until their owners end them, and one that was ended is not counted again. Contexts are cancelled without
+// a lock held, since that may run the owner's callbacks.
+func (g *registry) cancel(covering func(*Scope) *Revocation) int {
+	ended := 0
 	for i := range g.shard {
 		s := &g.shard[i]
 		var hit []*call
 		var by []*Revocation
 		s.mu.Lock()
 		for c := s.root.next; c != nil && c != &s.root; c = c.next {
+			if c.cut {
+				continue
+			}
 			if r := covering(&c.scope); r != nil {
+				c.cut = true
 				hit, by = append(hit, c), append(by, r)
 			}
 		}
@@ -73,6 +80,22 @@ func (g *registry) cancel(covering func(*Scope) *Revocation) {
 		for j, c := range hit {
 			c.cancel(&Tripped{*by[j]})
 		}
+		ended += len(hit)
+	}
+	return ended
+}
+
+// each calls f with the scope of every running call that was not cut, with a lock held: f must be quick.
+func (g *registry) each(f func(*Scope)) {
+	for i := range g.shard {
+		s := &g.shard[i]
+		s.mu.Lock()
+		for c := s.root.next; c != nil && c != &s.root; c = c.next {
+			if !c.cut {
+				f(&c.scope)
+			}
+		}
+		s.mu.Unlock()
 	}
 }
 

@@ -130,7 +130,7 @@ func FuzzSelector(f *testing.F) {
 			t.Fatalf("the zero selector covers %+v", sc)
 		}
 		k := New(0, "s")
-		if err := k.Apply("s", []Revocation{{ID: "r", Selector: s}}); (err == nil) != (s.Validate() == nil) {
+		if _, err := k.Apply("s", []Revocation{{ID: "r", Selector: s}}); (err == nil) != (s.Validate() == nil) {
 			t.Fatalf("Apply says %v, Validate %v", err, s.Validate())
 		}
 		if got := k.Check(sc) != nil; got != covers {

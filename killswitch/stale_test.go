@@ -36,7 +36,7 @@ func TestStale(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer end()
+		defer end(nil)
 		time.Sleep(59 * time.Second)
 		if stale("high") != "" {
 			t.Fatal("stale at exactly maxStale")

@@ -1,6 +1,7 @@
 package killswitch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -95,8 +96,9 @@ func (k *Switch) age(s *source, now time.Time) time.Duration {
 // Guard admits a call or refuses it with *Tripped or *Stale. The context that it returns is cancelled with cause
 // *Tripped when a revocation that covers s arrives. A call that runs already is not cut when the switch goes stale.
 // The caller must call the function returned when the call ends; it may be called more than once, and is nil with an
-// error. The caller must not change s.CapabilityClasses while the call runs.
-func (k *Switch) Guard(ctx context.Context, s Scope) (context.Context, context.CancelFunc, error) {
+// error. It also ends the context, with the cause given to it, so that a caller who has reasons of its own to end a call needs no
+// context of its own for them. The caller must not change s.CapabilityClasses while the call runs.
+func (k *Switch) Guard(ctx context.Context, s Scope) (context.Context, context.CancelCauseFunc, error) {
 	s.Host = canonicalHost(s.Host)
 	before := k.set.Load()
 	if err := k.check(before, &s); err != nil {
@@ -113,7 +115,7 @@ func (k *Switch) Guard(ctx context.Context, s Scope) (context.Context, context.C
 			return nil, nil, err
 		}
 	}
-	return guarded, func() { k.running.end(c, context.Canceled) }, nil
+	return guarded, func(cause error) { k.running.end(c, cause) }, nil
 }
 
 // Heard notes that the source was reached and had nothing new. It ignores an unknown source.
@@ -158,4 +160,39 @@ func (k *Switch) Status() Status {
 		st.Stale = k.maxStale > 0 && (st.Age < 0 || st.Age > k.maxStale)
 	}
 	return st
+}
+
+// Count returns how many running calls the selector covers; 0 for one that Validate refuses.
+func (k *Switch) Count(s Selector) int {
+	if s.Validate() != nil {
+		return 0
+	}
+	s = s.clone()
+	n := 0
+	k.running.each(func(sc *Scope) {
+		if s.covers(sc) {
+			n++
+		}
+	})
+	return n
+}
+
+// Row counts the running calls of one tool for one tenant.
+type Row struct {
+	Tool, Tenant string
+	Calls        int
+}
+
+// Summary returns at most limit rows of running calls, the busiest first.
+func (k *Switch) Summary(limit int) []Row {
+	counts := map[[2]string]int{}
+	k.running.each(func(sc *Scope) { counts[[2]string{sc.Tool, sc.Tenant}]++ })
+	rows := make([]Row, 0, len(counts))
+	for at, n := range counts {
+		rows = append(rows, Row{at[0], at[1], n})
+	}
+	slices.SortFunc(rows, func(a, b Row) int {
+		return cmp.Or(b.Calls-a.Calls, strings.Compare(a.Tool, b.Tool), strings.Compare(a.Tenant, b.Tenant))
+	})
+	return rows[:min(limit, len(rows))]
 }

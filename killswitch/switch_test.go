@@ -14,7 +14,7 @@ func revoke(id string, s Selector) Revocation { return Revocation{ID: id, Select
 
 func mustApply(t testing.TB, k *Switch, source string, set ...Revocation) {
 	t.Helper()
-	if err := k.Apply(source, set); err != nil {
+	if _, err := k.Apply(source, set); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -35,7 +35,7 @@ func TestGuardCutsOnlyWhatIsCovered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(end)
+		t.Cleanup(func() { end(nil) })
 		return ctx
 	}
 	k1 := guard(Scope{Tenant: "a", Agent: "ag", Task: "k1"})
@@ -57,7 +57,7 @@ func TestGuardCutsOnlyWhatIsCovered(t *testing.T) {
 	if _, end, err := k.Guard(t.Context(), Scope{Task: "k1"}); err != nil {
 		t.Fatalf("after restoring: %v", err)
 	} else {
-		end()
+		end(nil)
 	}
 	if k1.Err() == nil {
 		t.Fatal("restoring revived a call")
@@ -71,14 +71,14 @@ func TestGuardEnds(t *testing.T) {
 	if err != nil || k.Status().Running != 1 {
 		t.Fatalf("err %v, running %d", err, k.Status().Running)
 	}
-	end()
-	end()
+	end(nil)
+	end(nil)
 	if k.Status().Running != 0 || ctx.Err() == nil {
 		t.Fatalf("after the end: running %d, err %v", k.Status().Running, ctx.Err())
 	}
 	_, end2, _ := k.Guard(parent, Scope{Tool: "t"})
 	stop()
-	end2()
+	end2(nil)
 	if n := k.Status().Running; n != 0 {
 		t.Fatalf("running %d", n)
 	}
@@ -237,7 +237,7 @@ func TestOnRevokeTellsNewAndChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer end()
+	defer end(nil)
 	a, b := revoke("a", Selector{Tool: []string{"t"}}), revoke("b", Selector{Tool: []string{"u"}})
 	past := revoke("past", Selector{Tool: []string{"t"}})
 	past.Expires = time.Now().Add(-time.Hour)
@@ -261,14 +261,14 @@ func TestApplyRefusesWhole(t *testing.T) {
 	} {
 		k := New(time.Minute, "file")
 		mustApply(t, k, "file", good)
-		if err := k.Apply("file", set); err == nil {
+		if _, err := k.Apply("file", set); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		if tripped(k.Check(Scope{Tool: "t"})) != "good" || k.Check(Scope{Tool: "u", Risk: "low"}) != nil {
 			t.Errorf("%s: the good set does not rule as it was", name)
 		}
 	}
-	if err := New(0, "file").Apply("nats", nil); err == nil {
+	if _, err := New(0, "file").Apply("nats", nil); err == nil {
 		t.Error("unknown source: no error")
 	}
 }
@@ -290,5 +290,57 @@ func TestNoSourceNeverDenies(t *testing.T) {
 	}
 	if st := k.Status(); st.Stale || st.Age != 0 {
 		t.Fatalf("%+v", st)
+	}
+}
+
+func TestEffectCountAndSummary(t *testing.T) {
+	k := New(time.Hour, "file", "nats")
+	for _, s := range []Scope{{Tool: "a", Tenant: "x", Host: "API.example"}, {Tool: "a", Tenant: "x"}, {Tool: "a", Tenant: "y"}, {Tool: "b", Tenant: "x"}} {
+		_, end, err := k.Guard(t.Context(), s)
+		if err != nil && s.Risk == "low" {
+			t.Fatal(err)
+		}
+		if end != nil {
+			t.Cleanup(func() { end(nil) })
+		}
+	}
+	if n := k.Status().Running; n != 0 {
+		t.Fatalf("an unknown risk went on while the switch was never heard: %d", n)
+	}
+	for _, s := range []Scope{{Tool: "a", Tenant: "x", Host: "API.example"}, {Tool: "a", Tenant: "x"}, {Tool: "a", Tenant: "y"}, {Tool: "b", Tenant: "x"}} {
+		s.Risk = "low"
+		_, end, err := k.Guard(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { end(nil) })
+	}
+	if n := k.Count(Selector{Tool: []string{"a"}}); n != 3 {
+		t.Errorf("%d calls of a", n)
+	}
+	if n := k.Count(Selector{Host: []string{"Api.Example"}}); n != 1 {
+		t.Errorf("%d calls to the host", n)
+	}
+	if n := k.Count(Selector{}); n != 0 {
+		t.Errorf("a selector without fields counts %d", n)
+	}
+	if got := k.Summary(2); len(got) != 2 || got[0] != (Row{"a", "x", 2}) || got[1] != (Row{"a", "y", 1}) {
+		t.Errorf("summary: %+v", got)
+	}
+	set := []Revocation{revoke("r", Selector{Tool: []string{"a"}, Tenant: []string{"x"}})}
+	effect, err := k.Enforce("nats", set)
+	if err != nil || effect != (Effect{Changed: true, Fresh: 1, Cut: 2}) {
+		t.Fatalf("%+v, %v", effect, err)
+	}
+	if age := k.Status().Sources["nats"]; age >= 0 {
+		t.Error("Enforce counts as hearing")
+	}
+	// The calls that were cut are still there, since nobody has ended them; they are not cut or counted twice.
+	effect, err = k.Apply("nats", append(set, revoke("r2", Selector{Tool: []string{"a"}})))
+	if err != nil || effect != (Effect{Changed: true, Fresh: 1, Cut: 1}) {
+		t.Fatalf("%+v, %v", effect, err)
+	}
+	if n := k.Count(Selector{All: true}); n != 1 {
+		t.Errorf("%d calls go on", n)
 	}
 }

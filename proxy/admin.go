@@ -45,15 +45,30 @@ func (p *Proxy) ready(ctx context.Context) (map[string]string, bool) {
 		fail("identity", redact.Error(err))
 	}
 	if s := p.kill.Status(); s.Stale {
-		fail("kill_switch", "stale: high and critical tools are denied")
+		fail("kill_switch", p.staleReason())
 	}
 	if err := p.audit.Ready(); err != nil {
 		fail("audit", redact.Error(err))
+	}
+	if p.fence != nil {
+		checks["fence"] = "ok"
+		if err := p.fence.Check(ctx); err != nil {
+			fail("fence", err.Error())
+		}
 	}
 	if p.draining.Load() {
 		fail("lifecycle", "draining")
 	}
 	return checks, ready
+}
+
+// staleReason says what is denied, and what is wrong with the control plane's log if something is.
+func (p *Proxy) staleReason() string {
+	reason := "stale: high and critical tools are denied"
+	if _, refused, _ := p.killLog(); refused != "" {
+		reason += "; the control plane's log was refused: " + refused
+	}
+	return reason
 }
 
 func ageSeconds(d time.Duration) float64 {

@@ -33,7 +33,7 @@ type requestBody struct {
 	// for it; net/http's transport does that, to keep its connection.
 	expect          bool
 	asked, answered atomic.Bool
-	ended           <-chan struct{}
+	call            context.Context
 
 	mu     sync.Mutex
 	n      int64
@@ -44,11 +44,10 @@ type requestBody struct {
 	err    error
 }
 
-func newRequestBody(r *http.Request) *requestBody {
-	b := &requestBody{
-		in: r.Body, none: r.ContentLength == 0, whole: r.ContentLength == 0, from: r.Trailer, length: r.ContentLength, keep: described(r.Header.Get("Content-Type")),
-		moved: func() {}, expect: httpguts.HeaderValuesContainsToken(r.Header["Expect"], "100-continue"),
-	}
+// open begins with the body of r.
+func (b *requestBody) open(r *http.Request) {
+	b.in, b.none, b.whole, b.from, b.length = r.Body, r.ContentLength == 0, r.ContentLength == 0, r.Trailer, r.ContentLength
+	b.keep, b.expect = described(r.Header.Get("Content-Type")), httpguts.HeaderValuesContainsToken(r.Header["Expect"], "100-continue")
 	for name := range r.Trailer {
 		if !forbiddenTrailer(name) {
 			if b.trailer == nil {
@@ -57,11 +56,10 @@ func newRequestBody(r *http.Request) *requestBody {
 			b.trailer[name] = nil
 		}
 	}
-	return b
 }
 
 // begin makes the body part of a running call: moved is told of every byte, and the call's end ends a wait.
-func (b *requestBody) begin(ctx context.Context, moved func()) { b.ended, b.moved = ctx.Done(), moved }
+func (b *requestBody) begin(ctx context.Context, moved func()) { b.call, b.moved = ctx, moved }
 
 // complete reports whether nothing of the body is left to be read.
 func (b *requestBody) complete() bool {
@@ -72,11 +70,13 @@ func (b *requestBody) complete() bool {
 
 func (b *requestBody) Read(p []byte) (int, error) {
 	if b.expect && b.answered.Load() && !b.asked.Load() {
-		<-b.ended
+		<-b.call.Done()
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := b.in.Read(p)
-	b.moved()
+	if b.moved != nil {
+		b.moved()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.n += int64(n)
@@ -115,12 +115,14 @@ func (b *requestBody) failed() error {
 
 // describeInput notes what the request's body was like, and logs its redacted form where the config asks for it.
 func (c *call) describeInput(to *client) {
-	r, b := to.r, to.body
+	r, b := to.r, &to.body
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c.rec.BytesOut += b.n // a WebSocket has counted its own
-	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil {
-		c.rec.InputType = t
+	if given := r.Header.Get("Content-Type"); given != "" {
+		if t, _, err := mime.ParseMediaType(given); err == nil {
+			c.rec.InputType = t
+		}
 	}
 	if len(b.kept) > 0 && b.whole && b.n == int64(len(b.kept)) {
 		c.rec.InputShape = redact.Shape(b.kept, c.tool.InputFields)
@@ -146,6 +148,9 @@ func (c *call) logPayload(r *http.Request, b *requestBody) {
 
 // described reports whether a body of this media type can be told by its fields.
 func described(contentType string) bool {
+	if contentType == "" {
+		return false
+	}
 	t, _, err := mime.ParseMediaType(contentType)
 	return err == nil && (t == "application/json" || t == "application/x-www-form-urlencoded" || strings.HasSuffix(t, "+json"))
 }

@@ -3,6 +3,8 @@ package proxy
 import (
 	"context"
 	"log/slog"
+	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/audit"
@@ -21,6 +23,7 @@ type call struct {
 	rec      audit.Record
 	attempts egress.Attempts
 
+	asked     *ask
 	target    egress.Target
 	caller    *identity.Caller
 	token     redact.Secret
@@ -29,8 +32,10 @@ type call struct {
 	intercept bool // a tunnel whose requests must be seen
 	blunt     bool // a captured connection whose client speaks TLS and can be told nothing else
 
-	ctx     context.Context // ends when the call is revoked; set by the guard
-	release context.CancelFunc
+	ctx     context.Context         // ends when the call is revoked; set by the guard
+	release context.CancelCauseFunc // takes it out of the kill switch, and ends ctx
+
+	peer atomic.Pointer[net.TCPAddr] // of a request: where it is connected to
 
 	trace      func(Step) // of explain; nil otherwise
 	unverified bool       // of explain: the token's signature is not checked
@@ -72,7 +77,7 @@ func (c *call) finish() {
 	}
 	c.done = true
 	if c.release != nil {
-		c.release()
+		c.release(nil)
 	}
 	c.rec.Total = time.Since(c.rec.Time)
 	c.rec.DialAttempts = int(c.attempts.Dialed.Load())

@@ -5,6 +5,7 @@ import (
 
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
+	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/identity"
 	"github.com/toolgate/toolgate/killswitch"
 )
@@ -40,10 +41,10 @@ func (c *call) credentials(a *ask) (user, token string, d *Denial) {
 	return user, "", nil
 }
 
-// missingTraceField returns the first trace field that the tool requires and the call lacks. A field that nothing here
+// missingTraceField returns the first trace field that a tool requires and the call lacks. A field that nothing here
 // can supply is missing.
-func (c *call) missingTraceField(a *ask) string {
-	for _, field := range c.tool.RequiredTraceFields {
+func (c *call) missingTraceField(tool *config.Tool, a *ask) string {
+	for _, field := range tool.RequiredTraceFields {
 		have := false
 		switch strings.ToLower(field) {
 		case "run_id", "run":

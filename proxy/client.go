@@ -29,9 +29,9 @@ var errTooInformed = errors.New("the upstream sends informational responses with
 // writer of a handler that has gone on or returned; what they do to it goes through here.
 type client struct {
 	w    http.ResponseWriter
-	rc   *http.ResponseController
+	rc   http.ResponseController
 	r    *http.Request
-	body *requestBody
+	body requestBody
 	idle time.Duration
 	h1   bool
 
@@ -44,12 +44,8 @@ type client struct {
 }
 
 func newClient(w http.ResponseWriter, r *http.Request, idle time.Duration) *client {
-	k := &client{w: w, rc: http.NewResponseController(w), r: r, body: newRequestBody(r), idle: idle, h1: r.ProtoMajor == 1}
-	if k.h1 {
-		// An answer may come while the request is still being sent. It also keeps net/http from reading the body before it
-		// writes, for which it would wait as long as the client likes.
-		_ = k.rc.EnableFullDuplex()
-	}
+	k := &client{w: w, rc: *http.NewResponseController(w), r: r, idle: idle, h1: r.ProtoMajor == 1}
+	k.body.open(r)
 	return k
 }
 
@@ -64,9 +60,7 @@ func (k *client) inform(code int, header http.Header) error {
 		return errTooInformed
 	}
 	h := k.w.Header()
-	for name, values := range incoming(header) {
-		h[name] = values
-	}
+	incoming(h, header)
 	_ = k.rc.SetWriteDeadline(time.Now().Add(informTimeout))
 	k.w.WriteHeader(code)
 	clear(h)
@@ -85,7 +79,8 @@ func (k *client) answer() {
 func (k *client) arm(now time.Time) { _ = k.rc.SetWriteDeadline(now.Add(k.idle * 5 / 4)) }
 
 // writeHeader begins the answer. What is left of a body that was not read would be taken for the next request, so the
-// connection ends with the answer; net/http does that only as long as the rest comes in time. An HTTP/1.0 request may
+// connection ends with the answer; net/http does that only as long as the rest comes in time. Saying so also keeps net/http from
+// reading the rest before it writes, for which it would wait as long as the client likes. An HTTP/1.0 request may
 // have a body that net/http does not know of (it ignores Transfer-Encoding there, RFC 9112, section 6.1).
 func (k *client) writeHeader(status int) {
 	if k.h1 && (!k.body.complete() || !k.r.ProtoAtLeast(1, 1)) {
@@ -101,7 +96,7 @@ func (k *client) drain() {
 		return
 	}
 	_ = k.rc.SetReadDeadline(time.Now().Add(drainTime))
-	_, _ = io.CopyN(io.Discard, k.body, drainable)
+	_, _ = io.CopyN(io.Discard, &k.body, drainable)
 	_ = k.rc.SetReadDeadline(time.Time{})
 }
 
@@ -130,6 +125,7 @@ func (k *client) leave() {
 func (c *call) abort(k *client) {
 	if !k.r.ProtoAtLeast(1, 1) {
 		if conn, _, err := k.rc.Hijack(); err == nil {
+			conn = unguarded(conn)
 			reset(conn)
 			if c.within != nil { // net/http forgets a connection that was taken from it
 				c.within.close(conn)
@@ -148,8 +144,9 @@ func reset(conn net.Conn) {
 	_ = raw.Close()
 }
 
-// rawConn returns the socket below TLS and tag.
+// rawConn returns the socket below guard, TLS and tag.
 func rawConn(conn net.Conn) net.Conn {
+	conn = unguarded(conn)
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
 	}

@@ -81,11 +81,11 @@ func TestMalformedBodyIsTheClients(t *testing.T) {
 	l.mux.HandleFunc("/", func(_ http.ResponseWriter, req *http.Request) { _, _ = io.Copy(io.Discard, req.Body) })
 	w := l.wire(routes[1], "")
 	w.send("POST", "/", "HTTP/1.1", "Transfer-Encoding: chunked\r\n", "4\r\nsome\r\nzz\r\n")
-	if res := w.response(); res.StatusCode != 400 || !res.Close {
-		t.Errorf("status %d, close %v", res.StatusCode, res.Close)
+	if res := w.response(); res.StatusCode != 400 || !res.Close || res.Header.Get("Toolgate-Denial") != "bad_request" {
+		t.Errorf("status %d, %v, close %v", res.StatusCode, res.Header, res.Close)
 	}
-	if rec := l.next(); rec.str("error_class") != "client_body" {
-		t.Errorf("record %v", rec)
+	if rec := l.next(); rec.str("error_class") != "client_body" || rec.str("decision") != "allow" || rec.str("code") != "bad_request" {
+		t.Errorf("record %v", rec) // its head was let pass and has arrived
 	}
 }
 
@@ -204,7 +204,7 @@ func TestLateEndIsNotBelieved(t *testing.T) {
 	r := httptest.NewRequest("GET", "http://plain.ok.test/", nil)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errStalled)
-	_, dog := watch(ctx, time.Minute, time.Minute, func() {})
+	dog := watch(cancel, time.Minute, time.Minute, func() {})
 	defer dog.stop()
 	c := l.proxy.begin("tool", "request")
 	defer c.finish()

@@ -17,6 +17,7 @@ import (
 // decide runs the gates in their only order and fills the record as it goes. What follows, and needs the network, is
 // credential (6b) and the dial (7), whose addresses the dialer judges.
 func (c *call) decide(ctx context.Context, a *ask) *Denial {
+	c.asked = a
 	if d := c.judgeTarget(a); d != nil { // 1: one canonical host
 		return d
 	}
@@ -42,7 +43,9 @@ func (c *call) judgeTarget(a *ask) *Denial {
 	if !a.tunnel && t.Path != "" {
 		c.rec.Path = redact.Hash(t.Path)
 	}
-	c.step("target", d, t.HostPort())
+	if c.trace != nil {
+		c.step("target", d, t.HostPort())
+	}
 	return d
 }
 
@@ -53,6 +56,10 @@ func (c *call) judgeCaller(ctx context.Context, a *ask) *Denial {
 	}
 	c.step("caller", d, c.callerText())
 	if d != nil {
+		return d
+	}
+	if d := c.proxy.fenceDenial(); d != nil {
+		c.step("tool", d, "")
 		return d
 	}
 	name := c.listener.Tool
@@ -70,20 +77,28 @@ func (c *call) judgeCaller(ctx context.Context, a *ask) *Denial {
 	return d
 }
 
+// nobody is the caller of a call without a token. Callers are read only.
+var nobody identity.Caller
+
 // verify is gate 2. Without a token the caller is nobody, which is enough only where the config says so.
 func (c *call) verify(ctx context.Context, token string) *Denial {
 	if token == "" && !c.gates.snapshot.Identity.Required {
-		c.caller = &identity.Caller{}
+		c.caller = &nobody
 		return nil
 	}
 	caller, err := c.identify(ctx, token)
+	if err != nil {
+		return callerDenial(err)
+	}
+	c.caller, c.token = caller, redact.New(token)
+	c.rec.Issuer, c.rec.Tenant, c.rec.Subject, c.rec.Agent = caller.Issuer, caller.Tenant, caller.Subject, caller.Agent
+	c.rec.Task, c.rec.Run = caller.Task, caller.Run
+	return nil
+}
+
+func callerDenial(err error) *Denial {
 	var invalid *identity.InvalidError
 	switch {
-	case err == nil:
-		c.caller, c.token = caller, redact.New(token)
-		c.rec.Issuer, c.rec.Tenant, c.rec.Subject, c.rec.Agent = caller.Issuer, caller.Tenant, caller.Subject, caller.Agent
-		c.rec.Task, c.rec.Run = caller.Task, caller.Run
-		return nil
 	case errors.Is(err, identity.ErrNoToken):
 		return deny(Unauthenticated, "No task token was given.", err)
 	case errors.As(err, &invalid):
@@ -112,10 +127,11 @@ func (c *call) guard(ctx context.Context) *Denial {
 }
 
 func (c *call) killDenial(err error) *Denial {
+	if err == nil {
+		return nil
+	}
 	var tripped *killswitch.Tripped
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &tripped):
 		c.rec.RevocationID = tripped.Revocation.ID
 		return deny(Revoked, "Revoked: "+redact.Text(tripped.Revocation.Reason)+".", err)
@@ -136,21 +152,29 @@ func (c *call) permission(a *ask) *Denial {
 	if strings.EqualFold(a.method, http.MethodTrace) { // its answer is the request, credential and all (RFC 9110, section 9.3.8)
 		return deny(MethodNotAllowed, "TRACE is not carried.", nil)
 	}
+	if d := c.granted(c.tool, a); d != nil {
+		return d
+	}
+	if err := c.proxy.audit.Ready(); err != nil && c.tool.SideEffecting() {
+		return deny(NotReady, "Records cannot be written, and this tool has side effects.", err)
+	}
+	return nil
+}
+
+// granted judges what the caller brings against what the tool asks for.
+func (c *call) granted(tool *config.Tool, a *ask) *Denial {
 	if c.caller.Scopes != nil {
-		for _, s := range c.tool.RequiredScopes {
+		for _, s := range tool.RequiredScopes {
 			if !slices.Contains(c.caller.Scopes, s) {
 				return deny(InsufficientScope, "The task token lacks the scope "+s+".", nil)
 			}
 		}
 	}
-	if len(c.tool.Roles) > 0 && !slices.ContainsFunc(c.tool.Roles, func(r string) bool { return slices.Contains(c.caller.Roles, r) }) {
+	if len(tool.Roles) > 0 && !slices.ContainsFunc(tool.Roles, func(r string) bool { return slices.Contains(c.caller.Roles, r) }) {
 		return deny(RoleNotAllowed, "None of the caller's roles may use this tool.", nil)
 	}
-	if missing := c.missingTraceField(a); missing != "" {
+	if missing := c.missingTraceField(tool, a); missing != "" {
 		return deny(TraceFieldMissing, "The call does not carry "+missing+".", nil)
-	}
-	if err := c.proxy.audit.Ready(); err != nil && c.tool.SideEffecting() {
-		return deny(NotReady, "Records cannot be written, and this tool has side effects.", err)
 	}
 	return nil
 }
@@ -213,15 +237,5 @@ func (g *Gates) mustIntercept(tool *config.Tool, t egress.Target) bool {
 	return slices.ContainsFunc(g.snapshot.Intercept.Targets, func(p egress.Pattern) bool { return p.Match(t.Host, t.Port) })
 }
 
-// stands reports whether other gates would let the call through as well, as far as tool and target go: for what was open when
-// they came into force.
-func (c *call) stands(g *Gates) bool {
-	tool, l := g.snapshot.Tools[c.tool.Name], g.listener(c.listener.Name)
-	switch {
-	case tool == nil, l.Tool != tool.Name && !slices.Contains(l.Tools, tool.Name):
-		return false
-	case g.addresses.JudgeHost(tool.Name, c.target.Host, c.target.Port) != nil:
-		return false
-	}
-	return g.snapshot.Mode == config.Report || tool.Policy.Decide(c.target).Verdict == egress.Allow
-}
+// stands reports whether other gates would let the call through as well, for what was open when they came into force.
+func (c *call) stands(g *Gates) bool { return c.against(g) == "" }

@@ -19,6 +19,8 @@ type Code string
 // The codes of every refusal and failure.
 const (
 	BadTarget             Code = "bad_target"
+	BadRequest            Code = "bad_request"
+	HeaderTooLarge        Code = "header_too_large"
 	Unauthenticated       Code = "unauthenticated"
 	ToolUnknown           Code = "tool_unknown"
 	DomainNotAllowed           = Code(egress.CodeDomain)
@@ -31,6 +33,7 @@ const (
 	Revoked               Code = "revoked"
 	CredentialDenied      Code = "credential_denied"
 	TargetMismatch        Code = "target_mismatch"
+	TooManyCalls          Code = "too_many_calls"
 	UpstreamUnreachable   Code = "upstream_unreachable"
 	UpstreamTLS           Code = "upstream_tls"
 	UpstreamProtocol      Code = "upstream_protocol"
@@ -54,6 +57,10 @@ type meaning struct {
 var meanings = map[Code]meaning{
 	BadTarget: {400, "The target of the request is malformed", 0, false,
 		[]string{"Send an absolute http:// URL or CONNECT host:port, with a plain ASCII host name and a decimal port."}},
+	BadRequest: {400, "The request is not well-formed HTTP", 0, false,
+		[]string{"Do not retry the same bytes: correct the HTTP client or its message."}},
+	HeaderTooLarge: {431, "The request's header is too large", 0, false,
+		[]string{"Send fewer or shorter header fields, or a shorter URL."}},
 	Unauthenticated: {407, "The caller is not known", 0, false,
 		[]string{"Ask the agent runtime for a new task token.", "Send it as the proxy password, or in Toolgate-Authorization."}},
 	ToolUnknown: {403, "No tool with this name uses this listener", 0, false,
@@ -78,6 +85,8 @@ var meanings = map[Code]meaning{
 		[]string{"Do not retry with the same token: the issuer refuses this caller, audience or scope."}},
 	TargetMismatch: {421, "The request names another host than its connection", 0, false,
 		[]string{"Open a connection of its own for each host."}},
+	TooManyCalls: {429, "The tenant has too many calls at once", time.Second, false,
+		[]string{"Retry later with backoff.", "Make fewer calls at once, and close connections that are no longer needed."}},
 	UpstreamUnreachable: {502, "The upstream cannot be reached", 2 * time.Second, true,
 		[]string{"Retry later with backoff, a few times at most."}},
 	UpstreamTLS: {502, "The upstream's TLS certificate or handshake is not acceptable", 0, true,
@@ -103,6 +112,7 @@ type Denial struct {
 	Code       Code
 	Detail     string // public: no secret, no address, nothing about what is forbidden beyond the request's own words
 	RetryAfter time.Duration
+	Status     int // in place of the code's own; 0: that
 	Cause      error
 }
 
@@ -118,6 +128,9 @@ func (d *Denial) meaning() meaning {
 	m, ok := meanings[d.Code]
 	if !ok {
 		m = meaning{status: http.StatusForbidden, title: "Refused"}
+	}
+	if d.Status != 0 {
+		m.status = d.Status
 	}
 	if d.RetryAfter > 0 && m.retry > 0 {
 		m.retry = d.RetryAfter

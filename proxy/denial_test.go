@@ -49,14 +49,14 @@ func sortedCodes() []Code {
 
 func codesTable() string {
 	var b strings.Builder
-	b.WriteString("| code | status | retryable | meaning |\n|---|---|---|---|\n")
+	b.WriteString("| code | status | retryable | gRPC | meaning |\n|---|---|---|---|---|\n")
 	for _, code := range sortedCodes() {
 		m := meanings[code]
 		retry := "no"
 		if m.retry > 0 {
 			retry = "after " + m.retry.String()
 		}
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %d | %s | %s |\n", code, code, m.status, retry, m.title)
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %d | %s | %s | %s |\n", code, code, m.status, retry, grpcNames[deny(code, "", nil).grpc()], m.title)
 	}
 	return b.String()
 }
@@ -165,16 +165,16 @@ func TestTraceFieldsAreKnown(t *testing.T) {
 	trace := &ask{traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	for _, name := range append(config.TraceFields(), "RUN_ID") {
 		tool := &config.Tool{RequiredTraceFields: []string{name}}
-		if c := (&call{tool: tool, caller: whole}); c.missingTraceField(trace) != "" {
+		if c := (&call{tool: tool, caller: whole}); c.missingTraceField(c.tool, trace) != "" {
 			t.Errorf("%s is missed in a call that has everything", name)
 		}
 		c := &call{tool: tool, caller: &identity.Caller{}}
-		if got, want := c.missingTraceField(&ask{}) == "", slices.Contains(always, name); got != want {
+		if got, want := c.missingTraceField(c.tool, &ask{}) == "", slices.Contains(always, name); got != want {
 			t.Errorf("%s in a call that has nothing: %v", name, got)
 		}
 	}
 	c := &call{tool: &config.Tool{RequiredTraceFields: []string{"mood"}}, caller: whole}
-	if c.missingTraceField(trace) != "mood" {
+	if c.missingTraceField(c.tool, trace) != "mood" {
 		t.Error("an unknown field is taken for given")
 	}
 }

@@ -129,7 +129,7 @@ func (e *explainer) ask(ctx context.Context, a *ask) *call {
 		d = c.checkAddress(ctx)
 	}
 	if c.release != nil {
-		c.release()
+		c.release(nil)
 	}
 	r := &e.result
 	r.Decision, r.Rule, r.Handling = "allow", c.rec.Rule, handling(a, c)

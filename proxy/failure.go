@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 
+	"golang.org/x/net/http2"
+
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/egress"
 	"github.com/toolgate/toolgate/killswitch"
@@ -22,6 +24,7 @@ func (c *call) failure(err error) *Denial {
 	var via *egress.ProxyError
 	var address *egress.AddressError
 	var name *net.DNSError
+	var stream http2.StreamError
 	switch {
 	case errors.As(cause, &tripped) || errors.As(err, &tripped):
 		return c.killDenial(tripped)
@@ -48,6 +51,9 @@ func (c *call) failure(err error) *Denial {
 	case isDial(err):
 		c.rec.ErrorClass = "dial"
 		return deny(UpstreamUnreachable, "The upstream refused or dropped the connection.", err)
+	case errors.As(err, &stream):
+		c.rec.ErrorClass = "upstream_protocol"
+		return deny(UpstreamProtocol, "The upstream reset the request's stream: "+stream.Code.String()+".", err)
 	default:
 		c.rec.ErrorClass = "upstream_protocol"
 		return deny(UpstreamProtocol, "The upstream's answer is malformed or broke off.", err)

@@ -7,7 +7,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/audit"
@@ -65,6 +65,10 @@ func (c *call) refuseCredential(to *client, d *Denial) {
 func (c *call) refuseRequest(to *client, d *Denial) {
 	c.refuse(d)
 	status, header, body := d.answer(c)
+	if isGRPC(to.r) {
+		status, header = d.grpcAnswer(c)
+		body = nil
+	}
 	h := to.w.Header()
 	for name, values := range header {
 		h[name] = values
@@ -72,24 +76,33 @@ func (c *call) refuseRequest(to *client, d *Denial) {
 	c.rec.Status = status
 	to.drain()
 	to.writeHeader(status)
-	_, _ = to.w.Write(body)
+	if len(body) > 0 {
+		_, _ = to.w.Write(body)
+	}
 }
 
 // forward sends the request on and the response back. The inbound request stays untouched.
 func (c *call) forward(to *client, cred *broker.Credential) {
-	ctx, dog := watch(c.ctx, c.tool.Timeout, to.idle, c.moved)
+	ctx := c.ctx
+	dog := watch(c.release, c.tool.Timeout, to.idle, c.moved)
 	defer dog.stop()
-	defer context.AfterFunc(ctx, to.interrupt)()
+	defer c.proxy.leave(c)
+	if d := c.proxy.enter(c, c.release); d != nil {
+		c.refuseRequest(to, d)
+		return
+	}
 	to.body.begin(ctx, func() { dog.touch(); c.moved() })
 	defer c.describeInput(to)
 	upgrade := isWebSocket(to.r)
-	out := c.request(c.withTrace(ctx, to, cred), to.r, to.body, upgrade)
+	if !to.h1 || upgrade { // else the exchange sees to it
+		defer context.AfterFunc(ctx, to.interrupt)()
+	}
+	out := c.request(to.r, &to.body, upgrade)
 	if cred != nil {
 		cred.Apply(out)
 	}
-	transport := c.gates.upstreams[c.tool.Name].transport(to.r)
 	start := time.Now()
-	res, err := transport.RoundTrip(out)
+	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
 	c.rec.UpstreamTime = time.Since(start)
 	to.answer()
 	if err != nil {
@@ -111,6 +124,25 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 		c.respond(ctx, to, res, dog, cred)
 	}
 }
+
+// roundTrip matches the client's protocol: an h1 client gains nothing from an h2 upstream and pays for it.
+func (c *call) roundTrip(ctx context.Context, to *client, out *http.Request, upgrade bool, cred *broker.Credential) (*http.Response, error) {
+	u := c.gates.upstreams[c.tool.Name]
+	if to.h1 && !upgrade {
+		return u.h1.roundTrip(ctx, c, to, out, cred)
+	}
+	if _, given := out.Header["User-Agent"]; !given {
+		out.Header["User-Agent"] = noAgent
+	}
+	out = out.WithContext(c.withTrace(ctx, to, cred))
+	if upgrade {
+		return u.ws.RoundTrip(out)
+	}
+	return u.h2.RoundTrip(out)
+}
+
+// noAgent keeps net/http from adding its own.
+var noAgent = []string{""}
 
 var errStatus = errors.New("the upstream's final status is none")
 
@@ -139,10 +171,13 @@ func (c *call) cause(ctx context.Context) error {
 func (c *call) roundTripFailed(ctx context.Context, to *client, err error) {
 	cause, readErr := c.cause(ctx), to.body.failed()
 	var tripped *killswitch.Tripped
+	var changed *policyChanged
 	switch {
 	case errors.As(cause, &tripped):
 		c.refuseRequest(to, c.failure(cause))
 		c.cutBy(cause)
+	case errors.As(cause, &changed):
+		c.refuseRequest(to, changed.denial(c))
 	case errors.Is(cause, context.Canceled):
 		c.rec.ErrorClass = "client_gone"
 		c.abort(to)
@@ -150,26 +185,30 @@ func (c *call) roundTripFailed(ctx context.Context, to *client, err error) {
 		c.refuseRequest(to, c.failure(cause))
 	case readErr != nil:
 		c.rec.ErrorClass = "client_body"
-		c.refuseRequest(to, deny(BadTarget, "The request's body is malformed or broke off.", readErr))
+		c.refuseRequest(to, deny(BadRequest, "The request's body is malformed or broke off.", readErr))
+		c.rec.Decision = "allow" // what came before the fault may have gone out
 	default:
 		c.refuseRequest(to, c.failure(err))
 	}
 }
 
 // request builds the outbound request. Its authority is the target's, never the client's text.
-func (c *call) request(ctx context.Context, r *http.Request, body *requestBody, upgrade bool) *http.Request {
-	host := c.target.HostPort()
+func (c *call) request(r *http.Request, body *requestBody, upgrade bool) *http.Request {
+	address := c.target.HostPort()
+	host := address
 	if c.target.Port == schemePort(c.target.Scheme) {
-		host = host[:len(host)-len(strconv.Itoa(int(c.target.Port)))-1]
+		host = address[:strings.LastIndexByte(address, ':')]
 	}
-	out := (&http.Request{
-		Method: r.Method,
-		URL: &url.URL{Scheme: c.target.Scheme, Host: c.target.HostPort(), Path: r.URL.Path, RawPath: r.URL.RawPath,
-			RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery},
-		Host: host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        outgoing(r.Header),
-		ContentLength: r.ContentLength,
-	}).WithContext(ctx)
+	var o struct { // one allocation
+		request http.Request
+		url     url.URL
+	}
+	out := &o.request
+	out.URL = &o.url
+	o.url = url.URL{Scheme: c.target.Scheme, Host: address, Path: r.URL.Path, RawPath: r.URL.RawPath,
+		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
+	out.Method, out.Host, out.Proto, out.ProtoMajor, out.ProtoMinor = r.Method, host, "HTTP/1.1", 1, 1
+	out.Header, out.ContentLength = outgoing(r.Header), r.ContentLength
 	if !body.none {
 		out.Body = body
 		out.Trailer = body.trailer
@@ -185,6 +224,7 @@ func (c *call) request(ctx context.Context, r *http.Request, body *requestBody, 
 func (c *call) withTrace(ctx context.Context, to *client, cred *broker.Credential) context.Context {
 	ctx = context.WithValue(ctx, attemptsKey{}, &c.attempts)
 	trace := &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) { c.reached(i.Conn, c.release) },
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
 			if code == http.StatusContinue || code == http.StatusSwitchingProtocols {
 				return nil

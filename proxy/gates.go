@@ -112,6 +112,6 @@ func (g *Gates) listener(name string) *config.Listener {
 // retire ends what idles; running calls keep what they hold.
 func (g *Gates) retire() {
 	for _, u := range g.upstreams {
-		u.closeIdle()
+		u.retire()
 	}
 }

@@ -26,23 +26,18 @@ func outgoing(in http.Header) http.Header {
 	if httpguts.HeaderValuesContainsToken(in["Te"], "trailers") {
 		out.Set("Te", "trailers")
 	}
-	if _, given := out["User-Agent"]; !given {
-		out["User-Agent"] = []string{""} // keeps net/http from adding its own
-	}
 	return out
 }
 
-// incoming returns the upstream's headers as they may go to the client.
-func incoming(in http.Header) http.Header {
-	out := in.Clone()
-	stripHop(out, in["Connection"])
-	for name := range out {
+// incoming adds the upstream's headers to out as they may go to the client.
+func incoming(out, in http.Header) {
+	for name, values := range in {
 		// What is between the client and the sidecar, only the sidecar may say; Alt-Svc is an invitation to go round it.
-		if foldedPrefix(name, "proxy-") || foldedPrefix(name, "toolgate-") || name == "Alt-Svc" {
-			delete(out, name)
+		if !foldedPrefix(name, "proxy-") && !foldedPrefix(name, "toolgate-") && name != "Alt-Svc" {
+			out[name] = values[:len(values):len(values)] // shared: nobody changes values in place
 		}
 	}
-	return out
+	stripHop(out, in["Connection"])
 }
 
 func stripHop(h http.Header, connection []string) {
@@ -54,7 +49,7 @@ func stripHop(h http.Header, connection []string) {
 		}
 	}
 	for _, name := range hopByHop {
-		h.Del(name)
+		delete(h, name)
 	}
 }
 

@@ -146,7 +146,8 @@ func TestUnwantedBodyIsNotRead(t *testing.T) {
 	r := httptest.NewRequest("POST", "http://plain.ok.test/", strings.NewReader("body"))
 	r.Header.Set("Expect", "100-Continue")
 	for _, c := range []struct{ answered, asked, read bool }{{false, false, true}, {true, true, true}, {true, false, false}} {
-		b := newRequestBody(r)
+		var b requestBody
+		b.open(r)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		b.begin(ctx, func() {})

@@ -46,6 +46,14 @@ func (c *taggedConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
+// CloseWrite ends what is sent to a client that does not speak TLS.
+func (c *taggedConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return nil
+}
+
 var (
 	errSNI = errors.New("SNI names another host than the CONNECT")
 )
@@ -85,11 +93,12 @@ func newInnerServer(p *Proxy, limits config.Limits) *innerServer {
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, tunnelKey{}, tunnelOf(c))
+			return context.WithValue(withGuard(ctx, c), tunnelKey{}, tunnelOf(c))
 		},
 		ConnState: func(c net.Conn, state http.ConnState) {
+			noteState(c, state)
 			if state == http.StateClosed {
-				tunnelOf(c).close(c)
+				tunnelOf(c).close(unguarded(c))
 			}
 		},
 	}
@@ -98,6 +107,7 @@ func newInnerServer(p *Proxy, limits config.Limits) *innerServer {
 }
 
 func tunnelOf(c net.Conn) *tunnel {
+	c = unguarded(c)
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
@@ -180,15 +190,33 @@ func (s *innerServer) accept(c *taggedConn) {
 		_ = c.SetReadDeadline(time.Time{})
 		c.early = first
 	}
-	var conn net.Conn = c
+	t := c.tunnel
+	guard := &guarded{Conn: c, refuse: func(conn net.Conn, status int) { s.proxy.refuseUnread(t.listener, t, conn, status) }}
+	var conn net.Conn = guard
 	if c.early[0] == recordHandshake {
-		conn = tls.Server(c, s.tls)
+		tc := tls.Server(c, s.tls)
+		if !s.handshake(tc) {
+			_ = tc.Close()
+			t.close(tc)
+			return
+		}
+		guard.Conn, conn = tc, &guardedTLS{guard, tc}
+		if tc.ConnectionState().NegotiatedProtocol == "h2" {
+			conn = tc // net/http speaks HTTP/2 on nothing else
+		}
 	}
 	select {
 	case s.conns <- conn:
 	case <-s.closed:
 		c.tunnel.abandon(c)
 	}
+}
+
+func (s *innerServer) handshake(tc *tls.Conn) bool {
+	_ = tc.SetDeadline(time.Now().Add(s.timeout))
+	err := tc.Handshake()
+	_ = tc.SetDeadline(time.Time{})
+	return err == nil
 }
 
 // recordHandshake is the first byte of a TLS connection (RFC 8446, section 5.1).
@@ -232,6 +260,9 @@ func (t *tunnel) close(conn net.Conn) {
 // serve carries one request of an intercepted tunnel. It inherits nothing of the tunnel's Allow.
 func (s *innerServer) serve(w http.ResponseWriter, r *http.Request) {
 	t := r.Context().Value(tunnelKey{}).(*tunnel)
+	if guard, ok := r.Context().Value(guardKey{}).(*guarded); ok {
+		guard.pass()
+	}
 	t.requests.Add(1)
 	t.touch()
 	c := s.proxy.begin(t.listener, "request")
@@ -260,6 +291,6 @@ func (c *call) answerInside(a *ask, d *Denial) bool {
 func (c *call) forget() {
 	c.done = true
 	if c.release != nil {
-		c.release()
+		c.release(nil)
 	}
 }

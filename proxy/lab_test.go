@@ -33,7 +33,7 @@ import (
 // Tool t1 may reach, of the test names (all at 127.0.0.1): bound.ok.test (credential, intercepted), ruled.ok.test
 // (method and path rules, intercepted), pass.ok.test (relayed) on the TLS port, and plain.ok.test on the plain port.
 type lab struct {
-	t          *testing.T
+	t          testing.TB
 	dir        string
 	issuer     *devissuer.Issuer
 	names      *nameServer
@@ -70,7 +70,7 @@ func replaced(t *testing.T, old, new string) labOption {
 	}
 }
 
-func newLab(t *testing.T, options ...labOption) *lab {
+func newLab(t testing.TB, options ...labOption) *lab {
 	t.Helper()
 	l := &lab{t: t, dir: t.TempDir(), mux: http.NewServeMux(), records: newRecordSink(), log: new(lockedBuffer)}
 	l.startIssuer()
@@ -305,7 +305,7 @@ func (l *lab) revoke(selectors ...killswitch.Selector) {
 	for i, s := range selectors {
 		set = append(set, killswitch.Revocation{ID: "r" + strconv.Itoa(i), Selector: s, Reason: "test", By: "tester", At: time.Now()})
 	}
-	if err := l.kill.Apply("test", set); err != nil {
+	if _, err := l.kill.Apply("test", set); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -401,7 +401,7 @@ func get(c *http.Client, target string) (int, string, error) {
 }
 
 // problemOf decodes the body of a refusal.
-func problemOf(t *testing.T, body string) problem {
+func problemOf(t testing.TB, body string) problem {
 	t.Helper()
 	var p problem
 	if err := json.Unmarshal([]byte(body), &p); err != nil {

@@ -37,20 +37,33 @@ func (l *leaves) use(ca *CA) {
 
 // get returns the leaf of a canonical host that policy has let through.
 func (l *leaves) get(host string) (*tls.Certificate, error) {
-	now := time.Now()
-	ca := l.ca.Load()
-	if c, ok := l.cache.Get(host); ok && now.Before(c.Leaf.NotAfter.Add(-leafMargin)) && bytes.Equal(c.Certificate[1], ca.cert.Raw) {
+	if c := l.held(host); c != nil {
 		return c, nil
 	}
-	v, err, _ := l.flight.Do(host, func() (any, error) {
-		c, err := ca.leaf(host, now)
-		if err == nil {
-			l.cache.Add(host, c)
-		}
-		return c, err
-	})
+	v, err, _ := l.flight.Do(host, func() (any, error) { return l.mint(host) })
 	if err != nil {
 		return nil, err
 	}
 	return v.(*tls.Certificate), nil
+}
+
+// held returns the leaf at hand, nil when it is missing, near its end, or of another CA.
+func (l *leaves) held(host string) *tls.Certificate {
+	c, ok := l.cache.Get(host)
+	if !ok || !time.Now().Before(c.Leaf.NotAfter.Add(-leafMargin)) || !bytes.Equal(c.Certificate[1], l.ca.Load().cert.Raw) {
+		return nil
+	}
+	return c
+}
+
+// mint signs a leaf. It looks once more first: another flight may have landed since the caller looked.
+func (l *leaves) mint(host string) (*tls.Certificate, error) {
+	if c := l.held(host); c != nil {
+		return c, nil
+	}
+	c, err := l.ca.Load().leaf(host, time.Now())
+	if err == nil {
+		l.cache.Add(host, c)
+	}
+	return c, err
 }

@@ -65,12 +65,12 @@ func TestDrain(t *testing.T) {
 		t.Errorf("records %v", classes)
 	}
 	l.noMore()
-	l.proxy.tunnels = newRegistry(1, 1, time.Minute) // the lab shuts down once more
+	l.proxy.tunnels = newRegistry(l.load().snapshot.Limits) // the lab shuts down once more
 	l.proxy.inner.server = &http.Server{}
 }
 
 // waitUntil polls a condition that has no event to wait for.
-func waitUntil(t *testing.T, condition func() bool) {
+func waitUntil(t testing.TB, condition func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	tick := time.NewTicker(time.Millisecond)

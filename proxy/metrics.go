@@ -26,11 +26,13 @@ type Metrics struct {
 	exchanges *prometheus.CounterVec
 	exchange  prometheus.Histogram
 	cache     *prometheus.CounterVec
+	revoked   *prometheus.CounterVec
 	cuts      *prometheus.CounterVec
 	masks     *prometheus.CounterVec
 	records   *prometheus.CounterVec
 	reloads   *prometheus.CounterVec
 	names     *prometheus.CounterVec
+	kill      killMetrics
 	info      *prometheus.GaugeVec
 }
 
@@ -50,6 +52,7 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		exchanges: counters("token_exchanges_total", "Requests for a credential to an issuer, by binding and result.", "binding", "result"),
 		exchange:  prometheus.NewHistogram(histogram("token_exchange_duration_seconds", "Time of a request for a credential to an issuer.", buckets)),
 		cache:     counters("token_cache_events_total", "What the credential cache did.", "result"),
+		revoked:   counters("token_revocations_total", "Tokens revoked at their issuer, by binding and result.", "binding", "result"),
 		cuts:      counters("calls_cut_total", "Running calls cut by the kill switch.", "tool"),
 		masks:     counters("redactions_total", "Masks put into payloads that were logged, by class.", "class"),
 		records:   counters("audit_records_total", "Records of calls, by what became of them.", "result"),
@@ -57,13 +60,14 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		names:     counters("dns_queries_total", "DNS queries of tools, by what they were answered.", "tool", "result"),
 		info:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "config_revision_info", Help: "1 for the policy revision in force."}, []string{"revision"}),
 	}
+	m.kill = newKillMetrics(m.registry)
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "build_info", Help: "1, with the version that runs."}, []string{"version", "goversion"})
 	goVersion := "unknown"
 	if b, ok := debug.ReadBuildInfo(); ok {
 		goVersion = b.GoVersion
 	}
 	build.WithLabelValues(version, goVersion).Set(1)
-	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.cuts, m.masks, m.records, m.reloads, m.names,
+	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.records, m.reloads, m.names,
 		m.info, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.setTools(s)
 	for _, result := range []string{"written", "dropped", "error"} { // a rate needs the zero before the first one
@@ -137,8 +141,12 @@ func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc(
 
 // Broker counts what the broker did.
 func (m *Metrics) Broker(e broker.Event) {
-	if e.Name == "cache" {
+	switch e.Name {
+	case "cache":
 		m.cache.WithLabelValues(e.Result).Inc()
+		return
+	case "revocation":
+		m.revoked.WithLabelValues(e.Binding, e.Result).Inc()
 		return
 	}
 	m.exchanges.WithLabelValues(e.Binding, e.Result).Inc()
@@ -158,6 +166,7 @@ var (
 	descRevision = prometheus.NewDesc("toolgate_kill_switch_revision", "Revision of the kill switch's set.", nil, nil)
 	descAge      = prometheus.NewDesc("toolgate_kill_switch_age_seconds", "Time since the least recently heard source was heard; +Inf if one never was.", nil, nil)
 	descActive   = prometheus.NewDesc("toolgate_kill_switch_active", "Revocations in force.", nil, nil)
+	descFence    = prometheus.NewDesc("toolgate_fence_in_force", "1 if the last test found the rules of netinit in force, else 0. Absent where none are expected.", nil, nil)
 	descRunning  = prometheus.NewDesc("toolgate_calls_running", "Calls that are running and would be cut by a revocation.", nil, nil)
 )
 
@@ -168,6 +177,9 @@ func (s state) Describe(ch chan<- *prometheus.Desc) {
 	ch <- descAge
 	ch <- descActive
 	ch <- descRunning
+	ch <- descFence
+	ch <- descSourceAge
+	ch <- descLog
 }
 
 // Collect implements prometheus.Collector.
@@ -190,4 +202,17 @@ func (s state) Collect(ch chan<- prometheus.Metric) {
 	gauge(descAge, ageSeconds(k.Age))
 	gauge(descActive, float64(k.Active))
 	gauge(descRunning, float64(k.Running))
+	if s.p.fence != nil {
+		inForce := 0.0
+		if s.p.fence.InForce() == nil {
+			inForce = 1
+		}
+		gauge(descFence, inForce)
+	}
+	for source, age := range k.Sources {
+		gauge(descSourceAge, ageSeconds(age), source)
+	}
+	if revision, _, ok := s.p.killLog(); ok {
+		gauge(descLog, float64(revision))
+	}
 }

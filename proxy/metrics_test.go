@@ -103,6 +103,10 @@ func TestMetricsPage(t *testing.T) {
 	l := newLab(t)
 	use(l)
 	(&stub{proxy: l.proxy, listener: "tool"}).count(dns.RcodeSuccess)
+	l.proxy.fence = testFence(t)
+	l.metrics.KillSwitch("refused", "forged", 0)
+	l.metrics.Broker(broker.Event{Binding: "orders", Name: "revocation", Result: "ok"})
+	l.proxy.killLog = func() (uint64, string, bool) { return 7, "", true }
 	got, want := documented(t), gathered(t, l)
 	for _, name := range registered(t, l) {
 		if _, shown := want[name]; !shown {

@@ -17,7 +17,7 @@ type nameServer struct {
 	to   map[string][4]byte // other addresses than 127.0.0.1
 }
 
-func startNameServer(t *testing.T) *nameServer {
+func startNameServer(t testing.TB) *nameServer {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

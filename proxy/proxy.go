@@ -21,36 +21,46 @@ import (
 // Proxy carries the calls of every listener. Create it with New.
 type Proxy struct {
 	kill    *killswitch.Switch
+	killLog func() (revision uint64, refused string, ok bool)
 	audit   *audit.Log
 	log     *slog.Logger
 	metrics *Metrics
 	leaves  *leaves
 	gates   atomic.Pointer[Gates]
 	tunnels *registry
+	running requests
 	inner   *innerServer
+	fence   *Fence // nil: none is expected
 
 	mu        sync.Mutex
 	servers   []*http.Server
+	fronts    []*front
 	listeners []net.Listener // those that no server closes
 	draining  atomic.Bool
 }
 
-// Options are what a Proxy is made of; all are needed.
+// Options are what a Proxy is made of; all but Fence and KillLog are needed.
 type Options struct {
 	Gates   *Gates
 	Kill    *killswitch.Switch
+	KillLog func() (revision uint64, refused string, ok bool) // of the control plane's log; ok is false without one
 	Audit   *audit.Log
 	Log     *slog.Logger
 	Metrics *Metrics
 	CA      *CA
+	Fence   *Fence // nil: nobody expects one
 }
 
 // New returns a proxy that serves nothing yet.
 func New(o Options) *Proxy {
-	p := &Proxy{kill: o.Kill, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA)}
+	if o.KillLog == nil {
+		o.KillLog = func() (uint64, string, bool) { return 0, "", false }
+	}
+	p := &Proxy{kill: o.Kill, killLog: o.KillLog, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA), fence: o.Fence}
 	limits := o.Gates.snapshot.Limits
 	p.gates.Store(o.Gates)
-	p.tunnels = newRegistry(limits.MaxTunnels, limits.MaxTunnelsPerTool, limits.IdleTimeout)
+	p.tunnels = newRegistry(limits)
+	p.running.maxPerTenant = limits.MaxRequestsPerTenant
 	p.inner = newInnerServer(p, limits)
 	p.metrics.attach(p)
 	o.Kill.OnRevoke(p.dropCredentials)
@@ -60,10 +70,11 @@ func New(o Options) *Proxy {
 // Gates returns the gates in force.
 func (p *Proxy) Gates() *Gates { return p.gates.Load() }
 
-// Reload puts new gates in force for calls that begin from now on, and cuts the tunnels that they would not have let
-// through. Listeners are not touched.
+// Reload puts new gates in force for calls that begin from now on, and cuts the requests and tunnels that they would not
+// have let through. Listeners are not touched.
 func (p *Proxy) Reload(g *Gates) {
 	old := p.gates.Swap(g)
+	p.running.review(g) // first, since a request that is cut with its tunnel would not know why
 	p.tunnels.review(g)
 	p.metrics.setTools(g.snapshot)
 	old.retire()
@@ -75,12 +86,17 @@ func (p *Proxy) UseCA(ca *CA) { p.leaves.use(ca) }
 // admit registers an open tunnel of c, or says why not. A tunnel that was decided by gates which a reload has just replaced may
 // have come too late for their review, and is reviewed here.
 func (p *Proxy) admit(o *open, c *call) *Denial {
-	if !p.tunnels.add(o) {
-		return deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil)
+	o.tenant = c.rec.Tenant
+	if d := p.tunnels.add(o); d != nil {
+		return d
+	}
+	if p.draining.Load() { // it would come too late to be cut
+		p.tunnels.remove(o)
+		return deny(NotReady, "The sidecar is stopping.", nil)
 	}
 	if g := p.gates.Load(); g != c.gates && o.stands != nil && !o.stands(g) {
 		p.tunnels.remove(o)
-		return deny(DomainNotAllowed, "The policy has just changed.", errPolicyChanged)
+		return (&policyChanged{code: DomainNotAllowed, revision: g.snapshot.Revision}).denial(c)
 	}
 	return nil
 }
@@ -127,9 +143,14 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 		IdleTimeout:       limits.IdleTimeout,
 		MaxHeaderBytes:    limits.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
-		ConnState:         crowd.note,
+		ConnContext:       withGuard,
+		ConnState: func(conn net.Conn, state http.ConnState) {
+			crowd.note(conn, state)
+			noteState(conn, state)
+		},
 	}
-	if !p.register(kind, s, ln) {
+	front := newFront(p, listener, crowd, limits.HeaderTimeout, limits.MaxHeaderBytes)
+	if !p.register(kind, s, front, ln) {
 		return ln.Close()
 	}
 	switch kind {
@@ -139,14 +160,16 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 		own := ln.Addr().(*net.TCPAddr).AddrPort()
 		return (&capture{proxy: p, listener: listener, own: own, timeout: limits.HeaderTimeout, original: originalDestination}).serve(crowd)
 	}
-	if err := s.Serve(crowd); !errors.Is(err, http.ErrServerClosed) {
+	go front.run()
+	refuse := func(conn net.Conn, status int) { p.refuseUnread(listener, nil, conn, status) }
+	if err := s.Serve(&guardedListener{front, refuse}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
 }
 
 // register notes what a shutdown must stop. It reports false when the shutdown has come already and would miss it.
-func (p *Proxy) register(kind string, s *http.Server, ln net.Listener) bool {
+func (p *Proxy) register(kind string, s *http.Server, f *front, ln net.Listener) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -155,12 +178,13 @@ func (p *Proxy) register(kind string, s *http.Server, ln net.Listener) bool {
 	case kind == config.DNS || kind == config.Transparent:
 		p.listeners = append(p.listeners, ln)
 	default:
-		p.servers = append(p.servers, s)
+		p.servers, p.fronts = append(p.servers, s), append(p.fronts, f)
 	}
 	return true
 }
 
-// Shutdown stops accepting, lets running calls end until ctx does, then cuts what is left. Every call is recorded.
+// Shutdown fails /readyz, stops accepting and opens no more tunnels. It lets running calls end until ctx does, with what their
+// protocols have for it (Connection: close, GOAWAY, close frame 1001), then cuts what is left. Every call is recorded.
 func (p *Proxy) Shutdown(ctx context.Context) {
 	p.draining.Store(true)
 	p.mu.Lock()
@@ -168,6 +192,7 @@ func (p *Proxy) Shutdown(ctx context.Context) {
 	for _, ln := range p.listeners {
 		_ = ln.Close()
 	}
+	fronts := p.fronts
 	p.mu.Unlock()
 	var wg sync.WaitGroup
 	for _, s := range servers {
@@ -176,6 +201,10 @@ func (p *Proxy) Shutdown(ctx context.Context) {
 				_ = s.Close()
 			}
 		})
+	}
+	p.tunnels.leave()
+	for _, f := range fronts { // before the tunnels, which their calls become
+		f.wait(ctx)
 	}
 	p.tunnels.wait(ctx)
 	p.tunnels.closeAll(errDrained)

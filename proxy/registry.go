@@ -7,19 +7,21 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/toolgate/toolgate/config"
 )
 
 var (
 	errDrained = errors.New("drained")
 	errIdle    = errors.New("idle")
-
-	errPolicyChanged = errors.New("the policy that let it through is no longer in force")
 )
 
 // open is an entry of the registry: a connection that lasts, and how to cut it.
 type open struct {
 	tool   string
+	tenant string // of the caller; "": of none
 	cut    func(cause error)
+	leave  func()            // tells both sides that the sidecar stops; nil: nobody can be told
 	stands func(*Gates) bool // whether it may stay under other gates; nil: it may
 	rest   func()            // called when it has idled for restAfter; nil: nothing to give up
 	last   atomic.Int64      // of the last byte, as clock tells it
@@ -35,19 +37,19 @@ func clock() int64 { return int64(time.Since(began)) }
 // registry knows every open tunnel: relays, intercepted connections, WebSockets. It bounds their number, ends the idle
 // ones, and lets a shutdown wait for them and cut them.
 type registry struct {
-	max, maxPerTool int
-	idle            time.Duration
-	ended           chan struct{}
+	limits config.Limits
+	ended  chan struct{}
 
-	mu    sync.Mutex
-	opens map[*open]struct{}
-	tools map[string]int // how many by tool
-	empty chan struct{}  // closed and replaced whenever opens becomes empty
+	mu      sync.Mutex
+	opens   map[*open]struct{}
+	tools   map[string]int // how many by tool
+	tenants map[string]int // and by tenant
+	empty   chan struct{}  // closed and replaced whenever opens becomes empty
 }
 
-func newRegistry(max, maxPerTool int, idle time.Duration) *registry {
+func newRegistry(limits config.Limits) *registry {
 	r := &registry{
-		max: max, maxPerTool: maxPerTool, idle: idle, opens: map[*open]struct{}{}, tools: map[string]int{},
+		limits: limits, opens: map[*open]struct{}{}, tools: map[string]int{}, tenants: map[string]int{},
 		empty: make(chan struct{}), ended: make(chan struct{}),
 	}
 	lot.prepare()
@@ -55,17 +57,21 @@ func newRegistry(max, maxPerTool int, idle time.Duration) *registry {
 	return r
 }
 
-// add registers o, or reports false at a limit.
-func (r *registry) add(o *open) bool {
+// add registers o, or says at which limit it cannot.
+func (r *registry) add(o *open) *Denial {
 	o.touch()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.opens) >= r.max || r.tools[o.tool] >= r.maxPerTool {
-		return false
+	switch {
+	case o.tenant != "" && r.tenants[o.tenant] >= r.limits.MaxTunnelsPerTenant:
+		return deny(TooManyCalls, "The tenant's limit of tunnels is reached.", nil)
+	case len(r.opens) >= r.limits.MaxTunnels || r.tools[o.tool] >= r.limits.MaxTunnelsPerTool:
+		return deny(Overloaded, "The sidecar's limit of tunnels is reached.", nil)
 	}
 	r.opens[o] = struct{}{}
 	r.tools[o.tool]++
-	return true
+	r.tenants[o.tenant]++
+	return nil
 }
 
 func (r *registry) remove(o *open) {
@@ -75,12 +81,18 @@ func (r *registry) remove(o *open) {
 		return
 	}
 	delete(r.opens, o)
-	if r.tools[o.tool]--; r.tools[o.tool] == 0 {
-		delete(r.tools, o.tool)
-	}
+	less(r.tools, o.tool)
+	less(r.tenants, o.tenant)
 	if len(r.opens) == 0 {
 		close(r.empty)
 		r.empty = make(chan struct{})
+	}
+}
+
+// less counts one less, and forgets what counts nothing.
+func less(counts map[string]int, name string) {
+	if counts[name]--; counts[name] == 0 {
+		delete(counts, name)
 	}
 }
 
@@ -95,6 +107,13 @@ func (r *registry) wait(ctx context.Context) {
 	select {
 	case <-empty:
 	case <-ctx.Done():
+	}
+}
+
+// leave tells those that can be told that the sidecar stops.
+func (r *registry) leave() {
+	for _, o := range r.list(func(o *open) bool { return o.leave != nil }) {
+		o.leave()
 	}
 }
 
@@ -128,7 +147,7 @@ func (r *registry) byTool() map[string]int {
 func (r *registry) review(g *Gates) {
 	for _, o := range r.list(func(o *open) bool { return o.stands != nil }) {
 		if !o.stands(g) {
-			o.cut(errPolicyChanged)
+			o.cut(&policyChanged{code: DomainNotAllowed, revision: g.snapshot.Revision})
 		}
 	}
 }
@@ -139,7 +158,7 @@ const restAfter = 500 * time.Millisecond
 // sweep ends what idles, and tells what has paused to rest. One goroutine for all is cheaper than a deadline per read,
 // and works where reads are splices.
 func (r *registry) sweep() {
-	tick := time.NewTicker(min(max(r.idle/4, 10*time.Millisecond), restAfter/2))
+	tick := time.NewTicker(min(max(r.limits.IdleTimeout/4, 10*time.Millisecond), restAfter/2))
 	defer tick.Stop()
 	for {
 		select {
@@ -148,7 +167,7 @@ func (r *registry) sweep() {
 		case <-tick.C:
 		}
 		now := clock()
-		over, paused := now-int64(r.idle), now-int64(restAfter)
+		over, paused := now-int64(r.limits.IdleTimeout), now-int64(restAfter)
 		for _, o := range r.list(func(o *open) bool { return o.last.Load() < paused || o.last.Load() < over }) {
 			switch {
 			case o.last.Load() < over:

@@ -58,25 +58,41 @@ const (
 	over
 )
 
-// start begins to move bytes from src to dst, early ones first.
-func (d *direction) start(r *relay, dst, src *net.TCPConn, total *int64, early []byte, guard *sniGuard) {
-	d.relay, d.dst, d.src, d.total, d.guard = r, dst, src, total, guard
+// start begins to move bytes both ways, early ones of the client first.
+func (r *relay) start(early []byte) {
+	client, cerr := r.client.SyscallConn()
+	upstream, uerr := r.upstream.SyscallConn()
+	err := errors.Join(cerr, uerr)
+	r.up.between(r, r.client, r.upstream, client, upstream, &r.call.rec.BytesOut)
+	r.down.between(r, r.upstream, r.client, upstream, client, &r.call.rec.BytesIn)
+	r.up.guard = &r.sni
+	r.up.begin(early, err)
+	r.down.begin(nil, err)
+}
+
+// between sets the fields one by one: somebody who cuts the tunnel may look at the others meanwhile.
+func (d *direction) between(r *relay, src, dst *net.TCPConn, in, out syscall.RawConn, total *int64) {
+	d.relay, d.src, d.dst, d.in, d.out, d.total = r, src, dst, in, out, total
 	d.readable = d.fill
+}
+
+// begin runs the direction on a goroutine of its own, unless it is over already.
+func (d *direction) begin(early []byte, err error) {
 	d.state.Store(running)
-	go func() {
-		var err error
-		if d.in, err = src.SyscallConn(); err == nil {
-			d.out, err = dst.SyscallConn()
-		}
-		if err == nil && len(early) > 0 {
-			err = d.pass(early)
-		}
-		if err != nil {
-			d.finish(err)
-			return
-		}
-		d.run()
-	}()
+	switch {
+	case err != nil:
+		d.finish(err)
+	case len(early) > 0:
+		go func() {
+			if err := d.pass(early); err != nil {
+				d.finish(err)
+				return
+			}
+			d.run()
+		}()
+	default:
+		go d.run()
+	}
 }
 
 // run moves bytes until the end of the stream, an error, or a pause.
@@ -166,7 +182,7 @@ func (d *direction) judge(b []byte) ([]byte, error) {
 	pass, done, err := d.guard.feed(b)
 	switch {
 	case done:
-		d.guard = nil
+		d.guard.held, d.guard = nil, nil
 		if d.holding.Swap(false) {
 			_ = d.src.SetReadDeadline(time.Time{})
 		}

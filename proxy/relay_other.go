@@ -14,8 +14,10 @@ import (
 // direction is one half of a relay. Toolgate is meant for Linux; this keeps a first try on another system working.
 type direction struct{}
 
-func (d *direction) start(r *relay, dst, src *net.TCPConn, total *int64, early []byte, guard *sniGuard) {
-	go func() { r.ended(dst, move(r, dst, io.MultiReader(bytes.NewReader(early), src), total, guard)) }()
+func (r *relay) start(early []byte) {
+	up := io.MultiReader(bytes.NewReader(early), r.client)
+	go func() { r.ended(r.upstream, move(r, r.upstream, up, &r.call.rec.BytesOut, &r.sni)) }()
+	go func() { r.ended(r.client, move(r, r.client, r.upstream, &r.call.rec.BytesIn, nil)) }()
 }
 
 func (*direction) pause() {}

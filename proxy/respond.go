@@ -19,15 +19,16 @@ var responseBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 // normal return would hand the client a clean end.
 func (c *call) respond(ctx context.Context, to *client, res *http.Response, dog *watchdog, cred *broker.Credential) {
 	h := to.w.Header()
-	for name, values := range incoming(res.Header) {
-		h[name] = values
-	}
+	incoming(h, res.Header)
 	if _, given := h["Content-Type"]; !given {
 		h["Content-Type"] = nil // keeps net/http from guessing one
 	}
-	announced := make(map[string]bool, len(res.Trailer))
+	var announced map[string]bool
 	for name := range res.Trailer {
 		if !forbiddenTrailer(name) {
+			if announced == nil {
+				announced = make(map[string]bool, len(res.Trailer))
+			}
 			announced[name] = true
 			h.Add("Trailer", name)
 		}
@@ -128,7 +129,7 @@ func (c *call) bodyFailed(ctx context.Context, err error) {
 	cause := c.cause(ctx)
 	var client clientError
 	switch {
-	case errors.As(cause, new(*killswitch.Tripped)):
+	case errors.As(cause, new(*killswitch.Tripped)), errors.As(cause, new(*policyChanged)):
 		c.cutBy(cause)
 	case errors.As(err, &client) || errors.Is(cause, context.Canceled):
 		c.rec.ErrorClass = "client_gone"

@@ -25,6 +25,8 @@ func newEntry(p *Proxy, listener string) *entry {
 }
 
 func (e *entry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	guard, _ := r.Context().Value(guardKey{}).(*guarded)
+	guard.pass()
 	kind := "request"
 	if r.Method == http.MethodConnect {
 		kind = "tunnel"
@@ -40,6 +42,7 @@ func (e *entry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answered in the hook. Its own ways of reaching an upstream are shut, so that a request that slipped past the
 // hooks would reach nobody (without handlers goproxy lets everything through, and takes a proxy from the environment).
 func newRouter() *goproxy.ProxyHttpServer {
+	dropPublishedCA()
 	g := goproxy.NewProxyHttpServer()
 	g.Tr = &http.Transport{DialContext: refuseDial, DisableKeepAlives: true}
 	g.ConnectDial = nil
@@ -115,7 +118,7 @@ func (w *onceWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err == nil {
 		w.buffered = rw.Reader
 	}
-	return conn, rw, err
+	return unguarded(conn), rw, err
 }
 
 // early returns a copy of what the client sent after its CONNECT and net/http had read already.

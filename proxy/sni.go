@@ -31,8 +31,8 @@ type sniGuard struct {
 	held     []byte
 }
 
-func newSNIGuard(host string, allowECH bool, limit time.Duration) *sniGuard {
-	return &sniGuard{host: host, named: !egress.IsAddress(host), allowECH: allowECH, limit: limit}
+func newSNIGuard(host string, allowECH bool, limit time.Duration) sniGuard {
+	return sniGuard{host: host, named: !egress.IsAddress(host), allowECH: allowECH, limit: limit}
 }
 
 // feed takes the next bytes and returns what may go on: nothing while the message is not complete, then all of it. done says

@@ -72,6 +72,9 @@ func (s *stub) answer(m, q *dns.Msg) int {
 	if q.Opcode != dns.OpcodeQuery || len(q.Question) != 1 {
 		return dns.RcodeNotImplemented
 	}
+	if s.proxy.fence.InForce() != nil { // nobody vouches that it is this tool that asks
+		return dns.RcodeServerFailure
+	}
 	question := q.Question[0]
 	if question.Qclass != dns.ClassINET || !s.allowed(question.Name) {
 		s.proxy.log.LogAttrs(context.Background(), slog.LevelDebug, "name not answered", slog.String("listener", s.listener))

@@ -72,7 +72,7 @@ func innerAsk(r *http.Request, t *tunnel, scheme string) *ask {
 		a.malformed = errNestedConnect
 	case r.URL.User != nil:
 		a.malformed = errUserInfo
-	case r.URL.Opaque != "":
+	case r.URL.Opaque != "" || r.URL.IsAbs() && r.URL.Host == "":
 		a.malformed = errOpaque
 	case r.URL.IsAbs() && r.URL.Scheme != scheme:
 		a.malformed = errSchemeInside

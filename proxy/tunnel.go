@@ -10,12 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/redact"
 )
 
 const established = "HTTP/1.1 200 Connection established\r\n\r\n"
+
+var greetingOfConnect = []byte(established)
 
 // open takes a tunnel, asked for by CONNECT or captured, through the gates and returns what is to be done with the client's
 // connection: refuse, intercept or relay. A relay's upstream is dialled first, so that a failure is a status and not a broken
@@ -39,9 +40,9 @@ func (c *call) open(a *ask) func(conn net.Conn, early []byte) {
 		return func(conn net.Conn, _ []byte) { c.refuseConn(conn, d) }
 	}
 	c.rec.Decision = "allow"
-	greeting := established
+	greeting := greetingOfConnect
 	if a.captured {
-		greeting = ""
+		greeting = nil
 	}
 	return func(conn net.Conn, early []byte) { c.relay(conn, upstream, early, greeting) }
 }
@@ -84,7 +85,7 @@ const refuseTimeout = 2 * time.Second
 // lingeringClose closes conn so that the answer arrives though the client has sent more: closing with unread bytes
 // makes the kernel reset the connection and throw the answer away.
 func lingeringClose(conn net.Conn) {
-	if t, ok := conn.(*net.TCPConn); ok && t.CloseWrite() == nil {
+	if t, ok := conn.(interface{ CloseWrite() error }); ok && t.CloseWrite() == nil {
 		_ = conn.SetReadDeadline(time.Now().Add(refuseTimeout / 4))
 		_, _ = io.CopyN(io.Discard, conn, 64<<10)
 	}
@@ -98,6 +99,7 @@ type relay struct {
 	call             *call
 	client, upstream *net.TCPConn
 	up, down         direction   // to the upstream, to the client
+	sni              sniGuard    // of up
 	stop             func() bool // stops the guard
 	running          atomic.Int32
 	greeted          atomic.Bool           // the client has its 200; a cut before would leave it without any answer
@@ -105,7 +107,7 @@ type relay struct {
 }
 
 // relay begins to pass bytes on, after a greeting to the client of a CONNECT.
-func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte, greeting string) {
+func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early, greeting []byte) {
 	client, ok := conn.(*net.TCPConn)
 	if !ok { // a listener that is no TCP listener is a mistake of ours
 		_ = upstream.Close()
@@ -121,7 +123,7 @@ func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte, greetin
 		return
 	}
 	c.rec.Status = http.StatusOK
-	_, err := client.Write([]byte(greeting))
+	_, err := client.Write(greeting)
 	r.greeted.Store(true)
 	if cause := r.cause.Load(); cause != nil { // cut meanwhile, which was left to us
 		r.end(*cause)
@@ -134,8 +136,8 @@ func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early []byte, greetin
 	ctx := c.ctx
 	r.stop = context.AfterFunc(ctx, func() { r.end(context.Cause(ctx)) })
 	s := c.gates.snapshot
-	r.up.start(r, upstream, client, &c.rec.BytesOut, early, newSNIGuard(c.target.Host, s.Egress.AllowECH, s.Limits.HeaderTimeout))
-	r.down.start(r, client, upstream, &c.rec.BytesIn, nil, nil)
+	r.sni = newSNIGuard(c.target.Host, s.Egress.AllowECH, s.Limits.HeaderTimeout)
+	r.start(early)
 }
 
 // ended is called once by each direction. An end of stream, which is no error, is passed on and leaves the other direction
@@ -188,14 +190,7 @@ func (r *relay) mayStay(g *Gates) bool {
 	if !c.stands(g) || g.mustIntercept(g.snapshot.Tools[c.tool.Name], c.target) {
 		return false
 	}
-	if g.snapshot.Egress.UpstreamProxy != c.gates.snapshot.Egress.UpstreamProxy {
-		return false // it goes another way out than it may
-	}
-	if g.snapshot.Egress.UpstreamProxy != (config.UpstreamProxy{}) {
-		return true // its peer is the proxy
-	}
-	peer, ok := r.upstream.RemoteAddr().(*net.TCPAddr)
-	return ok && g.addresses.Judge(c.tool.Name, peer.AddrPort()) == nil
+	return c.wayStands(g, r.upstream.RemoteAddr())
 }
 
 // alertUnrecognizedName is a fatal TLS alert (RFC 8446, section 6; RFC 6066, section 3).
@@ -215,6 +210,7 @@ func (r *relay) finish() {
 // cutBy notes why a call that was running ended early.
 func (c *call) cutBy(cause error) {
 	var tripped *killswitch.Tripped
+	var changed *policyChanged
 	switch {
 	case errors.As(cause, &tripped):
 		c.rec.Code, c.rec.ErrorClass, c.rec.RevocationID = string(Revoked), "cut", tripped.Revocation.ID
@@ -222,8 +218,8 @@ func (c *call) cutBy(cause error) {
 	case misnamed(cause):
 		c.refuse(deny(TargetMismatch, "", cause))
 		c.rec.ErrorClass = "client_hello"
-	case errors.Is(cause, errPolicyChanged):
-		c.rec.Code, c.rec.ErrorClass = string(DomainNotAllowed), "policy_changed"
+	case errors.As(cause, &changed):
+		c.rec.Code, c.rec.ErrorClass = string(changed.code), "policy_changed"
 	case errors.Is(cause, errIdle):
 		c.rec.ErrorClass = "idle"
 	case errors.Is(cause, errDrained):

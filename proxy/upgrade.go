@@ -33,12 +33,15 @@ func (c *call) upgraded(to *client, res *http.Response, asked bool, cred *broker
 		c.rec.ErrorClass = "client_gone"
 		return
 	}
+	conn = unguarded(conn)
 	s := &socket{client: conn, upstream: back}
-	s.tool, s.cut, s.stands = c.tool.Name, s.end, c.stands
+	s.up.dst, s.up.masked, s.down.dst = back, true, conn
+	s.tool, s.cut, s.stands = c.tool.Name, s.end, func(g *Gates) bool { return c.changed(g) == nil }
 	if c.within != nil { // it takes the tunnel's place, which net/http forgets with the connection
 		c.proxy.tunnels.remove(&c.within.open)
 		defer c.within.close(conn)
 	}
+	s.leave = s.goAway
 	if d := c.proxy.admit(&s.open, c); d != nil {
 		c.refuseConn(conn, d)
 		return
@@ -64,6 +67,7 @@ type socket struct {
 	open
 	client   net.Conn
 	upstream io.ReadWriteCloser
+	up, down lane
 
 	mu    sync.Mutex
 	cause error
@@ -72,24 +76,27 @@ type socket struct {
 // run writes the 101 and copies until both sides have ended, or one has and the other does not follow. It closes both.
 func (s *socket) run(c *call, early io.Reader, res *http.Response, cred *broker.Credential) {
 	defer func() { _, _ = s.upstream.Close(), s.client.Close() }()
-	head := &http.Response{StatusCode: res.StatusCode, ProtoMajor: 1, ProtoMinor: 1, Header: incoming(res.Header)}
+	head := &http.Response{StatusCode: res.StatusCode, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}}
+	incoming(head.Header, res.Header)
 	head.Header["Connection"], head.Header["Upgrade"] = []string{"Upgrade"}, []string{"websocket"}
 	bw := bufio.NewWriter(s.client)
 	if head.Write(bw) != nil || bw.Flush() != nil {
 		return
 	}
+	s.up.begin()
+	s.down.begin()
 	ended := make(chan struct{}, 2)
-	pump := func(dst io.Writer, src io.Reader, n *int64) {
-		s.copy(dst, src, n)
-		closeWrite(dst)
+	pump := func(to *lane, src io.Reader, n *int64) {
+		s.copy(to, src, n)
+		closeWrite(to.dst)
 		ended <- struct{}{}
 	}
 	back := io.Reader(s.upstream)
 	if cred != nil { // a frame that repeats the credential keeps its length
 		back = cred.ScrubBody(back)
 	}
-	go pump(s.upstream, early, &c.rec.BytesOut)
-	go pump(s.client, back, &c.rec.BytesIn)
+	go pump(&s.up, early, &c.rec.BytesOut)
+	go pump(&s.down, back, &c.rec.BytesIn)
 	<-ended
 	late := time.AfterFunc(socketGrace, func() {
 		_ = s.upstream.Close()
@@ -124,6 +131,20 @@ func (s *socket) copy(dst io.Writer, src io.Reader, n *int64) {
 			return
 		}
 	}
+}
+
+// goAway tells both sides that the sidecar stops, and lets them end. A side that does not is cut.
+func (s *socket) goAway() {
+	s.mu.Lock()
+	if s.cause == nil {
+		s.cause = errDrained
+	}
+	s.mu.Unlock()
+	s.up.left.Store(true)
+	s.down.left.Store(true)
+	go s.up.leave()
+	go s.down.leave()
+	time.AfterFunc(socketGrace, func() { s.end(errDrained) })
 }
 
 // end cuts both sides.

@@ -19,7 +19,8 @@ import (
 // its pool and was judged for one tool.
 type upstream struct {
 	dialer dialer
-	h1     *http.Transport // for h1 clients, and for upgrades
+	h1     *h1Pool         // for h1 clients
+	ws     *http.Transport // for their upgrades
 	h2     *http.Transport // for h2 clients; speaks h1 where the upstream does not offer h2
 }
 
@@ -67,8 +68,9 @@ func newUpstream(tool string, d dialer, roots *x509.CertPool, limits config.Limi
 		return conn, nil
 	}
 	u := &upstream{dialer: d}
-	u.h1 = newTransport(dial, roots, limits)
-	u.h1.Protocols.SetHTTP1(true)
+	u.ws = newTransport(dial, roots, limits)
+	u.ws.Protocols.SetHTTP1(true)
+	u.h1 = newH1Pool(tool, d, u.ws.TLSClientConfig, limits)
 	u.h2 = newTransport(dial, roots, limits)
 	u.h2.Protocols.SetHTTP1(true)
 	u.h2.Protocols.SetHTTP2(true)
@@ -93,15 +95,9 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error), 
 	}
 }
 
-// transport matches the client's protocol: an h1 client gains nothing from an h2 upstream and pays for it.
-func (u *upstream) transport(r *http.Request) *http.Transport {
-	if r.ProtoMajor >= 2 {
-		return u.h2
-	}
-	return u.h1
-}
-
-func (u *upstream) closeIdle() {
-	u.h1.CloseIdleConnections()
+// retire ends what idles; running calls keep what they hold.
+func (u *upstream) retire() {
+	u.h1.retire()
+	u.ws.CloseIdleConnections()
 	u.h2.CloseIdleConnections()
 }

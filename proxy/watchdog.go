@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -17,26 +18,28 @@ var (
 // timeout. While it waits, it keeps the call's tunnel from being taken for idle.
 type watchdog struct {
 	cancel context.CancelCauseFunc
-	began  time.Time     // monotonic: a clock that is set must not end calls
-	last   atomic.Int64  // nanoseconds since began
+	last   atomic.Int64  // of the last byte, as clock tells it
 	limit  atomic.Int64  // nanoseconds
 	body   atomic.Bool   // the header has come
 	beat   func()        // keeps the tunnel
 	every  time.Duration // at least that often
-	timer  *time.Timer
+
+	mu    sync.Mutex // the timer may go off before its field is set
+	timer *time.Timer
 }
 
-// watch starts a watchdog. beat is called at least every idle/2 while the call is within its limit.
-func watch(ctx context.Context, limit, idle time.Duration, beat func()) (context.Context, *watchdog) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	d := &watchdog{cancel: cancel, began: time.Now(), beat: beat, every: idle / 2}
+// watch starts a watchdog, which ends a call by cancel. beat is called at least every idle/2 while the call is within its limit.
+func watch(cancel context.CancelCauseFunc, limit, idle time.Duration, beat func()) *watchdog {
+	d := &watchdog{cancel: cancel, beat: beat, every: idle / 2}
+	d.touch()
 	d.limit.Store(int64(limit))
-	d.timer = time.AfterFunc(time.Hour, d.check) // not before the field is set
-	d.timer.Reset(min(limit, d.every))
-	return ctx, d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.timer = time.AfterFunc(min(limit, d.every), d.check)
+	return d
 }
 
-func (d *watchdog) touch() { d.last.Store(int64(time.Since(d.began))) }
+func (d *watchdog) touch() { d.last.Store(clock()) }
 
 // header starts the second phase.
 func (d *watchdog) header(idle time.Duration) {
@@ -48,11 +51,11 @@ func (d *watchdog) header(idle time.Duration) {
 
 func (d *watchdog) check() {
 	waiting := !d.body.Load()
-	left := time.Duration(d.limit.Load() - (int64(time.Since(d.began)) - d.last.Load()))
+	left := time.Duration(d.limit.Load() - (clock() - d.last.Load()))
 	switch {
 	case left > 0:
 		d.beat()
-		d.timer.Reset(min(left, d.every))
+		d.reset(min(left, d.every))
 	case waiting:
 		d.cancel(errToolTimeout)
 	default:
@@ -60,7 +63,10 @@ func (d *watchdog) check() {
 	}
 }
 
-func (d *watchdog) stop() {
-	d.timer.Stop()
-	d.cancel(nil)
+func (d *watchdog) reset(after time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.timer.Reset(after)
 }
+
+func (d *watchdog) stop() { d.timer.Stop() }

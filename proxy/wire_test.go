@@ -54,7 +54,7 @@ func (l *lab) do(r route, req *http.Request) *http.Response {
 // wire is an h1 connection that speaks by hand to the place of a route.
 type wire struct {
 	net.Conn
-	t     *testing.T
+	t     testing.TB
 	r     *bufio.Reader
 	base  string // before the path in a request line
 	first string // header lines that each request needs
@@ -112,7 +112,7 @@ func (w *wire) ended() (string, error) {
 }
 
 // eventually waits for what happens in other goroutines without a signal.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	hash256 "hash"
 	"sync"
 )
 
@@ -21,12 +22,35 @@ const hashLen = 12
 
 // Hash returns a short keyed hash of s (HMAC-SHA256 under a key drawn at process start, 12 hex digits) that lets two
 // lines of one process be matched without showing the value.
-func Hash(s string) string { return hash([]byte(s)) }
+func Hash(s string) string {
+	h := hashers.Get().(*hasher)
+	defer hashers.Put(h)
+	h.in = append(h.in[:0], s...)
+	defer clear(h.in) // what is waiting for reuse holds no value
+	return h.text(h.in)
+}
 
 func hash(b []byte) string {
-	m := hmac.New(sha256.New, hashKey())
-	m.Write(b)
-	return hex.EncodeToString(m.Sum(nil)[:hashLen/2])
+	h := hashers.Get().(*hasher)
+	defer hashers.Put(h)
+	return h.text(b)
+}
+
+// hasher is a keyed hash that is used again: making one costs five allocations, and every record needs it.
+type hasher struct {
+	mac     hash256.Hash
+	in, sum []byte
+}
+
+var hashers = sync.Pool{New: func() any { return &hasher{mac: hmac.New(sha256.New, hashKey())} }}
+
+func (h *hasher) text(b []byte) string {
+	h.mac.Reset()
+	h.mac.Write(b)
+	h.sum = h.mac.Sum(h.sum[:0])
+	var text [hashLen]byte
+	hex.Encode(text[:], h.sum[:hashLen/2])
+	return string(text[:])
 }
 
 // unparsed stands for bytes that could not be read, and so could not be masked.

@@ -156,6 +156,8 @@ func escape(s string, ascii bool) string {
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case r < 0x20 && !ascii:
 			b.WriteByte(s[i])
+		case r == 0x7f && !ascii: // in a JSON text, an escape must be JSON's
+			b.WriteString(`\u007f`)
 		case r == '\n':
 			b.WriteString(`\n`)
 		case r == '\r':

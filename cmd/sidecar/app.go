@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch"
+	"github.com/toolgate/toolgate/killswitch/bus"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/redact"
 )
@@ -30,6 +31,7 @@ type app struct {
 	metrics *proxy.Metrics
 	kill    *killswitch.Switch
 	file    *killswitch.File // nil without a file source
+	bus     *bus.Source      // nil without a control plane
 	audit   *audit.Log
 	sink    io.Closer // nil for stdout and stderr
 	log     *slog.Logger
@@ -38,6 +40,7 @@ type app struct {
 	ca      [sha256.Size]byte // of the files that the CA was loaded from
 	addrs   map[string]string // what each listener got, by name; "admin" is one of them
 	admin   *http.Server
+	fence   *proxy.Fence // nil: none is expected
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	failed  chan error
@@ -63,8 +66,15 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 			for _, ln := range lns {
 				_ = ln.Close()
 			}
+			a.fence.Close()
 		}
 	}()
+	if s.Fence.Rules == config.FenceNetinit {
+		if a.fence, err = proxy.OpenFence(s.Fence.ProbePort, a.log); err != nil {
+			return nil, err
+		}
+		a.own = append(a.own, a.fence.Addresses()...)
+	}
 	a.metrics = proxy.NewMetrics(s, buildVersion())
 	gates, err := proxy.NewGates(s, a.own, a.metrics.Broker, nil)
 	if err != nil {
@@ -79,8 +89,14 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 		return nil, err
 	}
 	a.openKillSwitch(s.KillSwitch)
-	a.proxy = proxy.New(proxy.Options{Gates: gates, Kill: a.kill, Audit: a.audit, Log: a.log, Metrics: a.metrics, CA: ca})
+	a.proxy = proxy.New(proxy.Options{
+		Gates: gates, Kill: a.kill, KillLog: a.killLog, Audit: a.audit, Log: a.log, Metrics: a.metrics, CA: ca,
+		Fence: a.fence,
+	})
 	a.loadRevocations()
+	if err := a.openBus(s.KillSwitch); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a.stop = cancel
 	a.serve(ctx, s, lns)
@@ -187,31 +203,6 @@ func (a *app) openAudit(c config.Audit, stdout, stderr io.Writer) error {
 	return nil
 }
 
-const fileSource = "file"
-
-func (a *app) openKillSwitch(c config.KillSwitch) {
-	if c.File == "" {
-		a.kill = killswitch.New(0)
-		return
-	}
-	a.kill = killswitch.New(c.MaxStale, fileSource)
-	a.file = &killswitch.File{Path: c.File, Name: fileSource, Switch: a.kill, Decode: config.LoadRevocations}
-}
-
-// loadRevocations reads the revocations. What cannot be read leaves the last good set in force, and the switch grows stale.
-func (a *app) loadRevocations() {
-	if a.file == nil {
-		return
-	}
-	a.revoking.Lock()
-	defer a.revoking.Unlock()
-	if err := a.file.Load(); err != nil {
-		a.log.Error("revocations not read; the last good set stays in force", "error", err)
-		return
-	}
-	a.log.Debug("revocations read", "revision", a.kill.Status().Revision)
-}
-
 func (a *app) serve(ctx context.Context, s *config.Snapshot, lns []net.Listener) {
 	for i := range s.Listeners {
 		l := &s.Listeners[i]
@@ -225,6 +216,11 @@ func (a *app) serve(ctx context.Context, s *config.Snapshot, lns []net.Listener)
 		}
 		a.running.Go(func() { a.fail(a.admin.Serve(lns[len(lns)-1])) })
 		a.log.Info("listening", "listener", "admin", "address", a.addrs["admin"])
+	}
+	if a.fence != nil {
+		check := func() { _ = a.fence.Check(ctx) }
+		a.running.Go(check)
+		a.every(ctx, fenceInterval, check)
 	}
 	a.watch(ctx, a.watched, a.reload, a.recheck)
 	a.every(ctx, retryInterval, a.retry)
@@ -253,12 +249,17 @@ func (a *app) shutdown(ctx context.Context) error {
 	a.log.Info("draining", "limit", s.Limits.Drain.String())
 	ctx, cancel := context.WithTimeout(ctx, s.Limits.Drain)
 	defer cancel()
+	a.leaveBus(ctx)
 	a.proxy.Shutdown(ctx)
 	a.stop()
+	if a.bus != nil { // not before the last call has ended, which may still be revoked
+		a.bus.Close()
+	}
 	if a.admin != nil { // last, so that /readyz says "draining" to the end
 		_ = a.admin.Close()
 	}
 	a.running.Wait()
+	a.fence.Close()
 	err := a.audit.Close(5 * time.Second)
 	if err != nil {
 		a.log.Error("records were lost", "error", err)

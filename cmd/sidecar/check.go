@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/killswitch/bus"
 	"github.com/toolgate/toolgate/proxy"
 )
 
@@ -55,6 +56,11 @@ func load(path string) (*config.Snapshot, []string) {
 	if revocationsReadable(s) { // else a warning says so: a sidecar starts without the file, and holds risky tools
 		if _, err := config.LoadRevocations(s.KillSwitch.File); err != nil {
 			lines = append(lines, problemLines(err)...)
+		}
+	}
+	if n := s.KillSwitch.NATS; len(n.Servers) > 0 && n.CredentialsFile != "" {
+		if err := bus.CheckCredentials(n.CredentialsFile); err != nil {
+			lines = append(lines, fmt.Sprintf("%s: killSwitch.nats.credentialsFile: %s: %v", path, n.CredentialsFile, err))
 		}
 	}
 	return s, lines

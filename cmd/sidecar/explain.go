@@ -12,7 +12,6 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/identity"
-	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/proxy"
 )
 
@@ -118,20 +117,6 @@ func configuredAddresses(s *config.Snapshot) []netip.AddrPort {
 		}
 	}
 	return own
-}
-
-// presentSwitch is the kill switch as the file has it now. A file that cannot be read leaves it unheard, as in a sidecar
-// that starts with it; one that is wrong is an error.
-func presentSwitch(s *config.Snapshot) (*killswitch.Switch, error) {
-	if s.KillSwitch.File == "" {
-		return killswitch.New(0), nil
-	}
-	k := killswitch.New(s.KillSwitch.MaxStale, fileSource)
-	if !revocationsReadable(s) {
-		return k, nil
-	}
-	file := killswitch.File{Path: s.KillSwitch.File, Name: fileSource, Switch: k, Decode: config.LoadRevocations}
-	return k, file.Load()
 }
 
 func printExplanation(w io.Writer, e proxy.Explanation) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/inject"
+	"github.com/toolgate/toolgate/proxy"
 )
 
 // netinitFlags are the flags of netinit.
@@ -158,8 +159,8 @@ func (f *netinitFlags) plan(s *config.Snapshot) (inject.Plan, error) {
 	if p.Ports, err = sidecarPorts(s); err != nil {
 		return p, err
 	}
-	if p.DNS, err = namesPort(s); err != nil {
-		return p, err
+	if s.Fence.Rules == config.FenceNetinit {
+		p.Probes = proxy.FenceProbes(s.Fence.ProbePort)
 	}
 	return p, p.Validate()
 }
@@ -180,11 +181,34 @@ func toolFence(s *config.Snapshot, arg string) (inject.Tool, error) {
 		}
 		return inject.Tool{}, fmt.Errorf("found listener %q, expected one of the config's: %s", name, strings.Join(names, ", "))
 	}
-	address, err := netip.ParseAddrPort(s.Listeners[i].Address)
+	l := &s.Listeners[i]
+	if l.Kind == config.DNS {
+		return inject.Tool{}, fmt.Errorf("found listener %s of kind dns, expected the one that the tool's calls go to", name)
+	}
+	address, err := netip.ParseAddrPort(l.Address)
 	if err != nil {
 		return inject.Tool{}, err
 	}
-	return inject.Tool{UID: uint32(uid), Listener: address, Transparent: s.Listeners[i].Kind == config.Transparent}, nil
+	if err := loneTool(s, l, address); err != nil {
+		return inject.Tool{}, err
+	}
+	dns, err := namesPort(s, l.Tool)
+	return inject.Tool{UID: uint32(uid), Listener: address, Transparent: l.Kind == config.Transparent, DNS: dns}, err
+}
+
+// loneTool refuses a port that serves one tool on one loopback address and another tool on the other: connections are redirected to
+// both, by their family.
+func loneTool(s *config.Snapshot, l *config.Listener, at netip.AddrPort) error {
+	for i := range s.Listeners {
+		other := &s.Listeners[i]
+		if ap, err := netip.ParseAddrPort(other.Address); err != nil || ap.Port() != at.Port() {
+			continue
+		}
+		if other.Kind != l.Kind || other.Tool != l.Tool || !slices.Equal(other.Tools, l.Tools) {
+			return fmt.Errorf("found listeners %s and %s on port %d for different tools, expected a port for each", l.Name, other.Name, at.Port())
+		}
+	}
+	return nil
 }
 
 // loopbackPath reads FROM=TO:PORT.
@@ -200,23 +224,35 @@ func loopbackPath(arg string) (inject.Path, error) {
 	return inject.Path{From: uint32(f), To: uint32(t), Port: uint16(n)}, nil
 }
 
-// namesPort is the port of the listener that answers tools' DNS queries, 0 if there is none. The fence redirects to one.
-func namesPort(s *config.Snapshot) (uint16, error) {
+// namesPort is the port of the listeners that answer a tool's DNS queries, 0 if there is none. There may be one for each family,
+// on one port.
+func namesPort(s *config.Snapshot, tool string) (uint16, error) {
 	var port uint16
-	for _, l := range s.Listeners {
-		if l.Kind != config.DNS {
+	for i := range s.Listeners {
+		l := &s.Listeners[i]
+		if l.Kind != config.DNS || l.Tool != tool || tool == "" {
 			continue
 		}
 		at, err := netip.ParseAddrPort(l.Address)
+		if err == nil {
+			err = loneTool(s, l, at)
+		}
 		switch {
 		case err != nil:
 			return 0, err
-		case port != 0:
-			return 0, errors.New("found several listeners of kind dns, expected one at most: the queries of every tool go to it")
+		case port != 0 && port != at.Port():
+			return 0, fmt.Errorf("found listeners of kind dns for tool %s on ports %d and %d, expected one port", tool, port, at.Port())
+		case !reachable(at.Addr()):
+			return 0, fmt.Errorf("found listener %s of kind dns on %s, expected 127.0.0.1 or ::1: redirected queries arrive there", l.Name, at.Addr())
 		}
 		port = at.Port()
 	}
 	return port, nil
+}
+
+// reachable reports whether what is redirected over either family arrives at a listener on a.
+func reachable(a netip.Addr) bool {
+	return a.IsUnspecified() || a == netip.IPv6Loopback() || a == netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
 // sidecarPorts are the ports that the sidecar listens on, whoever's they are.
@@ -224,9 +260,7 @@ func sidecarPorts(s *config.Snapshot) ([]uint16, error) {
 	var ports []uint16
 	addresses := []string{s.Admin}
 	for _, l := range s.Listeners {
-		if l.Kind != config.DNS { // tools' queries are redirected to it
-			addresses = append(addresses, l.Address)
-		}
+		addresses = append(addresses, l.Address)
 	}
 	for _, a := range addresses {
 		if a == "" {

@@ -1,30 +1,45 @@
 package main
 
 import (
-	"slices"
+	"strings"
 	"testing"
 
 	"github.com/toolgate/toolgate/config"
 )
 
-// TestFenceKnowsTheNameServer: tools' queries go to the one listener of kind dns, which is no port to keep them from.
-func TestFenceKnowsTheNameServer(t *testing.T) {
-	s := &config.Snapshot{Admin: "127.0.0.1:15020", Listeners: []config.Listener{
-		{Name: "capture", Kind: config.Transparent, Address: "127.0.0.1:15006"},
-		{Name: "names", Kind: config.DNS, Address: "127.0.0.1:15053"},
-	}}
-	ports, err := sidecarPorts(s)
-	if err != nil || slices.Contains(ports, 15053) || !slices.Contains(ports, 15006) || !slices.Contains(ports, 15020) {
-		t.Errorf("ports %v, %v", ports, err)
+// TestFenceOfEachTool: a tool's connections and queries go to the listeners that are its own, and to nobody else's.
+func TestFenceOfEachTool(t *testing.T) {
+	capture := func(name, address, tool string) config.Listener {
+		return config.Listener{Name: name, Kind: config.Transparent, Address: address, Tool: tool}
 	}
-	if port, err := namesPort(s); err != nil || port != 15053 {
-		t.Errorf("name server at %d, %v", port, err)
+	names := func(name, address, tool string) config.Listener {
+		return config.Listener{Name: name, Kind: config.DNS, Address: address, Tool: tool}
 	}
-	s.Listeners = append(s.Listeners, config.Listener{Name: "more", Kind: config.DNS, Address: "127.0.0.1:15054"})
-	if port, err := namesPort(s); err == nil {
-		t.Errorf("of two name servers: %d", port)
-	}
-	if port, err := namesPort(&config.Snapshot{}); err != nil || port != 0 {
-		t.Errorf("without one: %d, %v", port, err)
+	a, b := capture("a", "127.0.0.1:15001", "search"), capture("b", "127.0.0.1:15002", "mail")
+	for what, c := range map[string]struct {
+		listeners []config.Listener
+		arg       string
+		dns       uint16
+		mistake   string
+	}{
+		"no name server":                  {nil, "2001=a", 0, ""},
+		"one":                             {[]config.Listener{names("n", "127.0.0.1:15053", "search")}, "2001=a", 15053, ""},
+		"another tool's":                  {[]config.Listener{names("n", "127.0.0.1:15053", "mail")}, "2001=a", 0, ""},
+		"one for each family":             {[]config.Listener{names("n", "127.0.0.1:15053", "search"), names("n6", "[::1]:15053", "search")}, "2001=a", 15053, ""},
+		"two ports":                       {[]config.Listener{names("n", "127.0.0.1:15053", "search"), names("m", "127.0.0.1:15054", "search")}, "2001=a", 0, "expected one port"},
+		"two tools on one port":           {[]config.Listener{names("n", "127.0.0.1:15053", "search"), names("m", "[::1]:15053", "mail")}, "2001=a", 0, "for different tools"},
+		"out of reach":                    {[]config.Listener{names("n", "127.0.0.2:15053", "search")}, "2001=a", 0, "redirected queries arrive there"},
+		"the name server as the listener": {[]config.Listener{names("n", "127.0.0.1:15053", "search")}, "2001=n", 0, "of kind dns"},
+		"another tool's on the other loopback address": {[]config.Listener{capture("c", "[::1]:15001", "mail")}, "2001=a", 0, "for different tools"},
+		"the same tool's": {[]config.Listener{capture("a6", "[::1]:15001", "search")}, "2001=a", 0, ""},
+	} {
+		s := &config.Snapshot{Listeners: append([]config.Listener{a, b}, c.listeners...)}
+		got, err := toolFence(s, c.arg)
+		switch {
+		case c.mistake == "" && (err != nil || got.DNS != c.dns || !got.Transparent || got.UID != 2001 || got.Listener.Port() != 15001):
+			t.Errorf("%s: %+v, %v", what, got, err)
+		case c.mistake != "" && (err == nil || !strings.Contains(err.Error(), c.mistake)):
+			t.Errorf("%s: %+v, %v, expected %q", what, got, err, c.mistake)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/toolgate/toolgate/config"
@@ -89,6 +90,9 @@ func (a *app) tryReload() (string, error) {
 	a.proxy.Reload(gates)
 	a.store.Swap(next)
 	setLevel(a.level, next.Log.Level)
+	if a.bus != nil {
+		a.bus.Changed()
+	}
 	return next.Revision, nil
 }
 
@@ -109,8 +113,9 @@ func sameFrame(now, next *config.Snapshot) error {
 		same bool
 	}{
 		{"listeners or admin", slices.Equal(ports(now), ports(next))},
+		{"fence", now.Fence == next.Fence},
 		{"intercept's CA", intercept(now) == intercept(next)},
-		{"killSwitch", now.KillSwitch == next.KillSwitch},
+		{"killSwitch", reflect.DeepEqual(now.KillSwitch, next.KillSwitch)},
 		{"audit", now.Audit == next.Audit},
 		{"log.format", now.Log.Format == next.Log.Format},
 		{"limits", now.Limits == next.Limits},

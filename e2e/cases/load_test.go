@@ -30,7 +30,7 @@ func loadCases() []replay {
 		{"LOD-08", "CVE-2023-45288 (Go net/http)",
 			"CONTINUATION frames without end", "the connection is closed early; memory stays", continuations},
 		{"LOD-10", "stripe/smokescreen#284",
-			"more tunnels of one tenant than the limit, beside requests of another", "503 with a code for what is too much; the requests are served", tunnelLimit},
+			"more tunnels of one tenant than the limit, beside requests of another", "503, or 429 at the tenant's limit, with a code for what is too much; the requests are served, and tunnels while there is room", tunnelLimit},
 		{"LOD-11", "stripe/smokescreen#278",
 			"1,000 requests in turn to one upstream", "ten connections upstream at the most", reuse},
 		{"LOD-13", "stripe/smokescreen#256",
@@ -191,6 +191,24 @@ func tunnelLimit(t *testing.T, w *world) {
 		other.send(t, "GET http://api.ok.test/ HTTP/1.1\r\nHost: api.ok.test\r\nProxy-Authorization: "+basic(limited.tokenB)+"\r\nConnection: close\r\n\r\n")
 		other.read(t, "GET").is(t, "a request of the other tenant", http.StatusOK)
 	}
+	tenantLimit(t, w)
+}
+
+// tenantLimit: one tenant at its limit leaves another the tunnels of the same tool.
+func tenantLimit(t *testing.T, w *world) {
+	const limit = 20
+	limited := w.lab.world(t, limits(fmt.Sprintf("{maxTunnels: 50, maxTunnelsPerTenant: %d, drain: 1s}", limit)))
+	for range limit {
+		limited.open(t, "a.wild.test:443")
+	}
+	got := limited.connect(t, "a.wild.test:443")
+	got.is(t, "a tunnel too many", http.StatusTooManyRequests)
+	if got.code != "too_many_calls" {
+		t.Errorf("code %q", got.code)
+	}
+	other := dialProxy(t, limited.t2)
+	other.send(t, "CONNECT api.ok.test:443 HTTP/1.1\r\nHost: api.ok.test:443\r\nProxy-Authorization: "+basic(limited.tokenB)+"\r\n\r\n")
+	other.read(t, "CONNECT").is(t, "a tunnel of the other tenant", http.StatusOK)
 }
 
 func reuse(t *testing.T, w *world) {

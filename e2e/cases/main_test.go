@@ -14,9 +14,12 @@ import (
 )
 
 // resolvConf has a search list that would turn api.ok.test into a name of the cluster.
-const resolvConf = "nameserver 127.0.0.1\nsearch svc.cluster.local cluster.local\noptions ndots:5\n"
+const resolvConf = "nameserver " + addrNS + "\nsearch svc.cluster.local cluster.local\noptions ndots:5\n"
 
 func TestMain(m *testing.M) {
+	if role := os.Getenv(roleEnv); role != "" {
+		os.Exit(play(role, os.Args[1:]))
+	}
 	var code int
 	var err error
 	if sidecar := os.Getenv(insideEnv); sidecar == "" {
@@ -41,6 +44,9 @@ func outside() (int, error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.Chmod(dir, 0o755); err != nil { // users of a pod run what is in it
+		return 0, err
+	}
 	if err := os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte(resolvConf), 0o644); err != nil {
 		return 0, err
 	}

@@ -3,7 +3,6 @@
 package cases
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -77,41 +76,4 @@ func loopbackUp() error {
 	}
 	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr)
-}
-
-// everythingLocal adds the route "local default dev lo" (rtnetlink(7)): the kernel then takes every destination for one of
-// its own addresses.
-func everythingLocal(family byte) error {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	const loopback = 1 // index of lo in every namespace
-	ne := binary.NativeEndian
-	m := ne.AppendUint32(nil, unix.SizeofNlMsghdr+unix.SizeofRtMsg+8)
-	m = ne.AppendUint16(m, unix.RTM_NEWROUTE)
-	m = ne.AppendUint16(m, unix.NLM_F_REQUEST|unix.NLM_F_CREATE|unix.NLM_F_ACK)
-	m = ne.AppendUint32(m, 1)
-	m = ne.AppendUint32(m, 0)
-	m = append(m, family, 0, 0, 0, unix.RT_TABLE_LOCAL, unix.RTPROT_BOOT, unix.RT_SCOPE_HOST, unix.RTN_LOCAL)
-	m = ne.AppendUint32(m, 0)
-	m = ne.AppendUint16(m, 8)
-	m = ne.AppendUint16(m, unix.RTA_OIF)
-	m = ne.AppendUint32(m, loopback)
-	if err := unix.Sendto(fd, m, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return err
-	}
-	answer := make([]byte, 4096)
-	n, _, err := unix.Recvfrom(fd, answer, 0)
-	if err != nil {
-		return err
-	}
-	if n < unix.SizeofNlMsghdr+4 {
-		return errors.New("short netlink answer")
-	}
-	if code := int32(ne.Uint32(answer[unix.SizeofNlMsghdr:])); code != 0 {
-		return syscall.Errno(-code)
-	}
-	return nil
 }

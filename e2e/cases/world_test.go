@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,7 +33,13 @@ type settings struct {
 	revocations string
 	admin       string
 	resolver    string
+	listeners   string
+	fence       string
+	issuer      string
 	log         string
+	kill        string    // killSwitch
+	risk        string    // of both tools
+	bindings    string    // more of them
 	stdout      io.Writer // nil: collected
 }
 
@@ -47,7 +54,9 @@ type world struct {
 	stdout, stderr  *lockedBuffer
 	cmd             *exec.Cmd
 	exited          chan struct{}
-	mayEnd          bool // the case ends the sidecar itself
+	launch          func(*exec.Cmd) error // starts the sidecar
+	from            netip.Addr            // where the tests ask the admin port from
+	mayEnd          bool                  // the case ends the sidecar itself
 	interceptCAFile string
 }
 
@@ -67,11 +76,15 @@ func (l *lab) files(t *testing.T, options ...func(*settings)) *world {
 		intercept:   "{caOutFile: ca.pem}",
 		limits:      "{headerTimeout: 2s, dialTimeout: 5s, idleTimeout: 20s, drain: 1s}",
 		revocations: "[]", admin: "127.0.0.1:0", resolver: "127.0.0.1:53", log: "info",
+		fence:     "{}",
+		listeners: "[{name: t1, address: \"127.0.0.1:0\", tool: t1}, {name: t2, address: \"127.0.0.1:0\", tool: t2}]",
+		issuer:    fmt.Sprintf("{issuer: %q, audiences: [toolgate]}", l.issuer.URL()),
+		kill:      "{file: revocations.yaml, stateDir: state}", risk: "low",
 	}
 	for _, o := range options {
 		o(&s)
 	}
-	w := &world{lab: l, dir: t.TempDir(), settings: s}
+	w := &world{lab: l, dir: t.TempDir(), settings: s, launch: (*exec.Cmd).Start, from: tester}
 	w.interceptCAFile = filepath.Join(w.dir, "ca.pem")
 	w.tokenA = w.mint(t, map[string]any{"sub": "user:alice", "tenant": "A", "agent_id": "a1", "task_id": "k1", "run_id": "r1"})
 	w.tokenB = w.mint(t, map[string]any{"sub": "user:bob", "tenant": "B", "agent_id": "b1", "task_id": "kb", "run_id": "rb"})
@@ -115,8 +128,8 @@ func (w *world) writeAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprintf("name: %s\nowner: tests\nversion: \"1\"\ndescription: A tool of the tests.\nrisk: low\ncapabilityClasses: [read_private]\n"+
-			"sideEffects: none\ntimeoutMs: 15000\negress:\n  allowedDomains: %s\n%s", name, quoted, more)
+		return fmt.Sprintf("name: %s\nowner: tests\nversion: \"1\"\ndescription: A tool of the tests.\nrisk: %s\ncapabilityClasses: [read_private]\n"+
+			"sideEffects: none\ntimeoutMs: 15000\negress:\n  allowedDomains: %s\n%s", name, s.risk, quoted, more)
 	}
 	w.write(t, "t1.yaml", manifest("t1", s.domains, s.manifest))
 	w.write(t, "t2.yaml", manifest("t2", []string{"api.ok.test", "*.wild.test:443"}, ""))
@@ -124,30 +137,35 @@ func (w *world) writeAll(t *testing.T) {
 	w.write(t, "sidecar.yaml", fmt.Sprintf(`apiVersion: toolgate/v1
 kind: Sidecar
 mode: enforce
-listeners:
-  - {name: t1, address: "127.0.0.1:0", tool: t1}
-  - {name: t2, address: "127.0.0.1:0", tool: t2}
+listeners: %s
+fence: %s
 admin: {address: %q}
 manifests: ["t*.yaml"]
 identity:
-  issuers: [{issuer: %q, audiences: [toolgate]}]
+  issuers: [%s]
 broker:
   bindings:
     - {name: a, tools: [t1], targets: ["api.ok.test:443"], static: {file: secret-a, prefix: "Bearer "}}
     - {name: b, tools: [t2], targets: ["api.ok.test:443"], static: {file: secret-b, prefix: "Bearer "}}
-egress:
+%segress:
   resolver: %q
   upstreamCAFile: upstream-ca.pem
 %sintercept: %s
-killSwitch: {file: revocations.yaml, stateDir: state}
+killSwitch: %s
 audit: {output: stdout}
 log: {level: %s}
 limits: %s
-`, s.admin, w.issuer.URL(), s.resolver, s.egress, s.intercept, s.log, s.limits))
+`, s.listeners, s.fence, s.admin, s.issuer, s.bindings, s.resolver, s.egress, s.intercept, s.kill, s.log, s.limits))
 }
 
 // start runs the sidecar and waits until it is ready.
 func (w *world) start(t *testing.T) {
+	t.Helper()
+	w.startUntil(t, "the sidecar is ready", w.ready)
+}
+
+// startUntil runs the sidecar and waits until it listens and cond holds.
+func (w *world) startUntil(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	w.stdout, w.stderr, w.exited = new(lockedBuffer), new(lockedBuffer), make(chan struct{})
 	w.cmd = w.command("run")
@@ -155,13 +173,13 @@ func (w *world) start(t *testing.T) {
 	if w.settings.stdout != nil {
 		w.cmd.Stdout = w.settings.stdout
 	}
-	if err := w.cmd.Start(); err != nil {
+	if err := w.launch(w.cmd); err != nil {
 		t.Fatal(err)
 	}
 	cmd, exited := w.cmd, w.exited
 	go func() { _ = cmd.Wait(); close(exited) }()
 	t.Cleanup(func() { w.stop(t) })
-	eventually(t, "the sidecar is ready", func() bool {
+	eventually(t, what, func() bool {
 		select {
 		case <-exited:
 			t.Fatalf("the sidecar has exited:\n%s", w.stderr.String())
@@ -169,7 +187,7 @@ func (w *world) start(t *testing.T) {
 		}
 		at := w.listening()
 		w.t1, w.t2, w.admin = at["t1"], at["t2"], at["admin"]
-		return w.t1 != "" && w.t2 != "" && w.admin != "" && w.ready()
+		return w.t1 != "" && w.t2 != "" && w.admin != "" && cond()
 	})
 }
 
@@ -198,14 +216,22 @@ func (w *world) ready() bool {
 
 // adminGet asks the sidecar's admin port.
 func (w *world) adminGet(path string) (int, string) {
-	tr := &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: tester.AsSlice()}}).DialContext, DisableKeepAlives: true}
-	res, err := (&http.Client{Transport: tr, Timeout: 5 * time.Second}).Get("http://" + w.admin + path)
+	tr := &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: w.from.AsSlice()}}).DialContext, DisableKeepAlives: true}
+	res, err := (&http.Client{Transport: tr, Timeout: 5 * time.Second}).Get("http://" + w.adminAddress() + path)
 	if err != nil {
 		return 0, ""
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, _ := io.ReadAll(res.Body)
 	return res.StatusCode, string(body)
+}
+
+// adminAddress is where the tests reach the admin port: in a pod, by the pod's address.
+func (w *world) adminAddress() string {
+	if w.from == tester {
+		return w.admin
+	}
+	return net.JoinHostPort(pod4.Addr().String(), podAdmin)
 }
 
 // stop ends the sidecar in the way that Kubernetes does. It may be called again.

@@ -134,6 +134,7 @@ type record struct {
 	ErrorClass        string `json:"error_class"`
 	Scheme            string `json:"scheme"`
 	Host              string `json:"host"`
+	Port              int    `json:"port"`
 	Method            string `json:"method"`
 	Path              string `json:"path"`
 	Status            int    `json:"status"`

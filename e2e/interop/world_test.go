@@ -35,6 +35,8 @@ type world struct {
 	pki    pki
 	issuer *devissuer.Issuer
 	ports  []string // of the upstreams
+	limits string   // of the sidecar
+	millis int      // that a call may take
 }
 
 func newWorld(t *testing.T) *world {
@@ -44,7 +46,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	w := &world{dir: t.TempDir(), pki: newPKI(t), issuer: issuer}
+	w := &world{dir: t.TempDir(), pki: newPKI(t), issuer: issuer, limits: "{drain: 2s}", millis: 100000}
 	w.write(t, "task.jwt", must[string](t)(issuer.Mint(map[string]any{"sub": "user:alice", "aud": "toolgate"})))
 	w.write(t, "upstream-ca.pem", string(w.pki.caPEM))
 	w.write(t, "credential", credential)
@@ -90,7 +92,7 @@ func (w *world) render(t *testing.T) {
 	t.Helper()
 	values := map[string]any{
 		"Dir": w.dir, "Ports": w.ports, "Hosts": allHosts, "DNS": serveNames(t, [4]byte{127, 0, 0, 1}),
-		"Bound": boundHost, "Ruled": ruledHost, "Named": namedHost, "Issuer": w.issuer.URL(),
+		"Bound": boundHost, "Ruled": ruledHost, "Named": namedHost, "Issuer": w.issuer.URL(), "Limits": w.limits, "Millis": w.millis,
 	}
 	for _, name := range []string{"sidecar.yaml", "manifest.yaml"} {
 		var b strings.Builder

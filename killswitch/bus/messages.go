@@ -36,6 +36,11 @@ type Status struct {
 	Refused  ledger.Kind `json:"refused,omitempty"` // the last refusal that still stands, such as fork or rollback
 	Running  []Running   `json:"running"`           // at most 100 rows, the busiest first
 	Leaving  bool        `json:"leaving,omitempty"` // it drains; no acknowledgement is to be waited for
+
+	// Proof goes with Refused when that is rollback, fork or other_log: the newest Entry, Checkpoint or Heartbeat of the log
+	// that the sidecar follows, as it was signed. The control plane takes no sidecar's word for it that its store has lost
+	// entries, since that stops all writing.
+	Proof []byte `json:"proof,omitempty"`
 }
 
 // Running counts calls that run now.

@@ -5,6 +5,6 @@
 // It holds the forms that cross the wire (Entry, Checkpoint, Heartbeat), the keys, and State: the fold of the log into
 // what is revoked now, which refuses a gap, a fork, a bad signature and a step back.
 //
-// Limits: it moves and stores nothing and reads no clock. It imports killswitch and nothing else of this module. Only the
-// packages under killswitch and cmd may import it.
+// Limits: it moves and stores nothing and reads no clock. It imports killswitch and nothing else of this module. Only
+// config (to read keys), the packages under killswitch and cmd may import it.
 package ledger

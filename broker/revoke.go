@@ -1,0 +1,143 @@
+package broker
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/toolgate/toolgate/redact"
+)
+
+// Bounds of the revocations at one issuer. What does not fit is counted as dropped: the tokens end by themselves, and an
+// issuer that is down must not fill our memory.
+const (
+	maxRevocations   = 4096 // waiting
+	maxRevokers      = 4    // at a time
+	revokeAttempts   = 6
+	revokeRetryAfter = time.Second // then doubled
+)
+
+// revoker ends issued tokens at their issuer (RFC 7009), in the background. It has no goroutine while it has nothing to do.
+type revoker struct {
+	binding string
+	ep      *endpoint
+	auth    authenticate
+	timeout time.Duration // of one attempt
+	observe func(Event)
+	now     func() time.Time
+
+	mu      sync.Mutex
+	pending []revocation
+	running int
+}
+
+// revocation is one token to end.
+type revocation struct {
+	token   redact.Secret
+	expires time.Time
+}
+
+// newRevoker returns nil for a binding without a revocation endpoint.
+func newRevoker(binding string, c *TokenExchange, eps endpoints, auth authenticate, now func() time.Time) (*revoker, error) {
+	if c.RevocationURL == "" {
+		return nil, nil
+	}
+	if err := checkURL("revocationURL", c.RevocationURL); err != nil {
+		return nil, err
+	}
+	ep, err := eps.get(c.RevocationURL, c.CAFile, now)
+	if err != nil {
+		return nil, err
+	}
+	return &revoker{binding: binding, ep: ep, auth: auth, timeout: c.Timeout, now: now}, nil
+}
+
+// push takes a credential that is not to be used any more. It never waits. A nil revoker takes nothing.
+func (r *revoker) push(c *Credential) {
+	if r != nil && c != nil && !r.take(revocation{c.value, c.ref.Expires}) {
+		r.count("dropped", 0)
+	}
+}
+
+func (r *revoker) take(v revocation) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.pending) >= maxRevocations {
+		return false
+	}
+	r.pending = append(r.pending, v)
+	if r.running < maxRevokers {
+		r.running++
+		go r.work()
+	}
+	return true
+}
+
+func (r *revoker) work() {
+	for {
+		r.mu.Lock()
+		if len(r.pending) == 0 {
+			r.running--
+			r.pending = nil
+			r.mu.Unlock()
+			return
+		}
+		next := r.pending[0]
+		r.pending = r.pending[1:]
+		r.mu.Unlock()
+		start := r.now()
+		r.count(r.revoke(next), r.now().Sub(start))
+	}
+}
+
+func (r *revoker) count(result string, took time.Duration) {
+	r.observe(Event{Binding: r.binding, Name: "revocation", Result: result, Duration: took})
+}
+
+// revoke tries until the issuer has an answer, the token is over by itself, or it has been tried often enough. It returns
+// "ok", "expired" or the last Reason.
+func (r *revoker) revoke(v revocation) string {
+	pause := revokeRetryAfter
+	for attempt := 1; ; attempt++ {
+		if over(v.expires, r.now()) {
+			return "expired"
+		}
+		reason, retryAfter := r.attempt(v.token)
+		if reason == "" {
+			return "ok"
+		}
+		if attempt == revokeAttempts || !phases[reason].temporary {
+			return string(reason)
+		}
+		wait(context.Background(), max(retryAfter, pause))
+		pause *= 2
+	}
+}
+
+// attempt is RFC 7009, section 2.1. A token that the issuer does not know counts as revoked there (section 2.2).
+func (r *revoker) attempt(token redact.Secret) (Reason, time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
+	defer cancel()
+	if reason := r.ep.acquire(ctx); reason != "" {
+		return reason, 0
+	}
+	defer r.ep.release()
+	form, h := url.Values{"token": {token.Reveal()}, "token_type_hint": {"access_token"}}, make(http.Header)
+	if err := r.auth(form, h); err != nil {
+		return SecretUnreadable, 0
+	}
+	answer, reason := r.ep.post(ctx, form, h)
+	switch {
+	case reason != "":
+		return reason, 0
+	case answer.status == http.StatusOK || answer.status == http.StatusNoContent:
+		return "", 0
+	case answer.status == http.StatusTooManyRequests:
+		return RateLimited, answer.retryAfter
+	case answer.status >= http.StatusInternalServerError:
+		return ServerError, answer.retryAfter
+	}
+	return Refused, 0
+}

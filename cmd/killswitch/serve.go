@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/killswitch/central"
+	"github.com/toolgate/toolgate/killswitch/central/api"
+	"github.com/toolgate/toolgate/killswitch/central/natsd"
+	"github.com/toolgate/toolgate/killswitch/ledger"
+)
+
+// settings are the flags of serve.
+type settings struct {
+	dir, listen, tlsCert, tlsKey, tokens string
+
+	natsListen, natsCert, natsKey  string
+	natsURL, natsCreds, natsCAFile string
+	replicas                       int
+
+	signingKey   string
+	trusted      []string
+	secondPerson []string
+	warmUp       time.Duration
+}
+
+func newServe() *cobra.Command {
+	var s settings
+	cmd := &cobra.Command{
+		Use:   "serve --dir DIR",
+		Short: "Run the control plane, with a NATS server of its own or on an existing cluster, until SIGTERM",
+		Long: "Run the control plane. On its first start it makes what it needs below --dir: the signing key, the keys of its NATS\n" +
+			"server, and credentials for sidecars. With --nats it joins an existing JetStream cluster instead; any number of\n" +
+			"instances may then run at once with the same signing key.",
+		Args: flagsOnly,
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.dir, "dir", "", "the `folder` for keys, credentials and the log; made when missing")
+	f.StringVar(&s.listen, "listen", "127.0.0.1:15030", "the `address` of the HTTP API; other than loopback needs --tokens")
+	f.StringVar(&s.tlsCert, "tls-cert", "", "the API's certificate, a PEM `file`")
+	f.StringVar(&s.tlsKey, "tls-key", "", "its key, a PEM `file`")
+	f.StringVar(&s.tokens, "tokens", "", "the `file` of those who may ask; see killswitch token")
+	f.StringVar(&s.natsListen, "nats-listen", "127.0.0.1:4222", "the `address` where sidecars reach the NATS server")
+	f.StringVar(&s.natsCert, "nats-tls-cert", "", "the NATS server's certificate, a PEM `file`")
+	f.StringVar(&s.natsKey, "nats-tls-key", "", "its key, a PEM `file`")
+	f.StringVar(&s.natsURL, "nats", "", "the `URLs` of an existing cluster, with commas between; then no NATS server is run")
+	f.StringVar(&s.natsCreds, "nats-credentials", "", "the credentials `file` for --nats")
+	f.StringVar(&s.natsCAFile, "nats-ca-file", "", "a `file` with the CA certificates for --nats; default the system's")
+	f.IntVar(&s.replicas, "replicas", 1, "the `number` of servers that keep a copy of the log, when it is made; 3 on a cluster")
+	f.StringVar(&s.signingKey, "signing-key", "", "the signing key, a PKCS #8 PEM `file`; default signing-key.pem in --dir, made when missing")
+	f.StringArrayVar(&s.trusted, "trusted-key", nil, "a public `key` that signed earlier entries; may be repeated")
+	f.StringSliceVar(&s.secondPerson, "second-person", nil, "what needs a second person's approval: `restore`, all, or both with a comma between")
+	f.DurationVar(&s.warmUp, "warm-up", 18*time.Second, "how long after the start the fleet counts as not known yet")
+	if err := cmd.MarkFlagRequired("dir"); err != nil {
+		panic(err) // the flag was added above
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o, err := s.options()
+		if err != nil {
+			return err
+		}
+		o.Log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
+		if err := s.serve(cmd.Context(), o, func(text string) { fmt.Fprintln(cmd.OutOrStdout(), text) }); err != nil {
+			return wrong{err}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// options checks what can be checked without a file.
+func (s *settings) options() (o central.Options, err error) {
+	o.Trusted, o.Replicas, o.WarmUp = s.trusted, s.replicas, s.warmUp
+	for _, what := range s.secondPerson {
+		switch what {
+		case "restore":
+			o.SecondPerson.Restore = true
+		case "all":
+			o.SecondPerson.All = true
+		default:
+			return o, fmt.Errorf("found --second-person %q, expected restore or all", what)
+		}
+	}
+	if _, err := ledger.ParseKeys(s.trusted...); err != nil {
+		return o, fmt.Errorf("--trusted-key: %w", err)
+	}
+	if (s.tlsCert == "") != (s.tlsKey == "") || (s.natsCert == "") != (s.natsKey == "") {
+		return o, errors.New("found a certificate without key or a key without certificate")
+	}
+	if s.replicas < 1 || s.replicas > 5 || s.replicas > 1 && s.natsURL == "" {
+		return o, fmt.Errorf("found --replicas %d, expected 1, or up to 5 with --nats", s.replicas)
+	}
+	if s.tokens == "" && !loopback(s.listen) {
+		return o, fmt.Errorf("found --listen %s without --tokens, expected a loopback address: whoever reaches it could ask", s.listen)
+	}
+	if s.tlsCert == "" && !loopback(s.listen) {
+		return o, fmt.Errorf("found --listen %s without --tls-cert, expected a loopback address: tokens would cross the network in the clear", s.listen)
+	}
+	return o, nil
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+func (s *settings) serve(ctx context.Context, o central.Options, say func(string)) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	var err error
+	if o.Signer, err = loadSigner(or(s.signingKey, filepath.Join(s.dir, "signing-key.pem"))); err != nil {
+		return err
+	}
+	auth, hint, err := s.authenticator()
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ln.Close() }()
+	if s.tlsCert != "" {
+		pair, err := tls.LoadX509KeyPair(s.tlsCert, s.tlsKey)
+		if err != nil {
+			return fmt.Errorf("--tls-cert: %w", err)
+		}
+		ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
+	}
+	conn, url, stop, err := s.bus(o.Log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	o.Conn = conn
+	service, err := central.New(o)
+	if err != nil {
+		return err
+	}
+	s.greet(say, ln.Addr().String(), url, hint, o.Signer.PublicKey())
+	return s.until(ctx, service, &http.Server{
+		Handler:           (&api.API{Service: service, Auth: auth, Log: o.Log}).Handler(),
+		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}, ln)
+}
+
+// until serves until ctx ends or something that must run has ended.
+func (s *settings) until(ctx context.Context, service *central.Service, web *http.Server, ln net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Streams end with the service, not with the patience of their clients.
+	web.BaseContext = func(net.Listener) context.Context { return ctx }
+	failed := make(chan error, 2)
+	go func() { failed <- web.Serve(ln) }()
+	go func() { failed <- service.Run(ctx) }()
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	cancel()
+	last, done := context.WithTimeout(context.Background(), 5*time.Second)
+	defer done()
+	return errors.Join(err, web.Shutdown(last))
+}
+
+func (s *settings) greet(say func(string), address, url, hint, key string) {
+	scheme := "http"
+	if s.tlsCert != "" {
+		scheme = "https"
+	}
+	say("listening on " + scheme + "://" + address)
+	say(hint)
+	say("sidecars need this in their config:\n")
+	creds := natsd.SidecarCredentials(s.dir)
+	if full, err := filepath.Abs(creds); err == nil {
+		creds = full
+	}
+	if s.natsURL != "" {
+		creds = "sidecar.creds" // issued by the cluster's operator
+	}
+	say(fmt.Sprintf("killSwitch:\n  nats:\n    servers: [%q]\n    credentialsFile: %s\n    publicKey: %q\n", url, creds, key))
+}
+
+// authenticator reads the tokens file, or makes a token that lives as long as the process. hint says how to use it.
+func (s *settings) authenticator() (api.Authenticator, string, error) {
+	if s.tokens != "" {
+		f, err := os.Open(filepath.Clean(s.tokens))
+		if err != nil {
+			return nil, "", fmt.Errorf("--tokens: %w", err)
+		}
+		defer func() { _ = f.Close() }()
+		tokens, err := api.ParseTokens(f)
+		if err != nil {
+			return nil, "", fmt.Errorf("--tokens: %s: %w", s.tokens, err)
+		}
+		return tokens, fmt.Sprintf("%d tokens are known", len(tokens)), nil
+	}
+	admin := central.Principal{Name: "admin", Roles: []central.Role{central.Admin}}
+	token, _, err := api.NewToken(admin)
+	if err != nil {
+		return nil, "", err
+	}
+	path, err := filepath.Abs(filepath.Join(s.dir, "admin.token"))
+	if err != nil {
+		return nil, "", err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, "", err
+	}
+	if err := natsd.WriteSecret(path, []byte(token+"\n")); err != nil {
+		return nil, "", err
+	}
+	tokens := api.Tokens{}
+	tokens.Add(token, admin)
+	return tokens, fmt.Sprintf("until it ends, the token of its admin is in a file; there is no --tokens:\n  export %s=%s", envToken, path), nil
+}
+
+// bus connects to NATS: its own server, or a cluster.
+func (s *settings) bus(log *slog.Logger) (conn *nats.Conn, url string, stop func(), err error) {
+	options := []nats.Option{
+		nats.Name("toolgate killswitch"), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(5 * time.Second),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("NATS: disconnected", "error", err) }),
+		nats.ReconnectHandler(func(*nats.Conn) { log.Info("NATS: connected again") }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Error("NATS", "error", err) }),
+	}
+	if s.natsURL != "" {
+		if s.natsCreds != "" {
+			options = append(options, nats.UserCredentials(s.natsCreds))
+		}
+		if s.natsCAFile != "" {
+			options = append(options, nats.RootCAs(s.natsCAFile))
+		}
+		conn, err = nats.Connect(s.natsURL, append(options, nats.RetryOnFailedConnect(true))...)
+		if err != nil {
+			return nil, "", nil, fmt.Errorf("--nats: %w", err)
+		}
+		return conn, s.natsURL, conn.Close, nil
+	}
+	server := natsd.Options{Dir: filepath.Clean(s.dir), Listen: s.natsListen, Log: log}
+	if s.natsCert != "" {
+		pair, err := tls.LoadX509KeyPair(s.natsCert, s.natsKey)
+		if err != nil {
+			return nil, "", nil, fmt.Errorf("--nats-tls-cert: %w", err)
+		}
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	} else if !loopback(s.natsListen) {
+		log.Warn("NATS goes over the network without TLS: who listens learns what is revoked and why; entries stay signed")
+	}
+	ns, err := natsd.Start(server)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	conn, err = ns.Connect(options...)
+	if err != nil {
+		ns.Stop()
+		return nil, "", nil, err
+	}
+	return conn, ns.URL(), func() { conn.Close(); ns.Stop() }, nil
+}
+
+// loadSigner reads the signing key, or makes it.
+func loadSigner(path string) (*ledger.Signer, error) {
+	b, err := os.ReadFile(filepath.Clean(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		signer := ledger.NewSigner(key)
+		return signer, natsd.WriteSecret(path, signer.PEM())
+	}
+	if err != nil {
+		return nil, err
+	}
+	signer, err := ledger.ParseSigner(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return signer, nil
+}

@@ -1,0 +1,254 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/toolgate/toolgate/killswitch/ledger"
+)
+
+// origin is where a message came from.
+type origin int
+
+const (
+	live origin = iota
+	heartbeats
+	answers // to what we asked
+)
+
+type received struct {
+	from origin
+	msg  *nats.Msg
+	at   time.Time
+}
+
+// hearing is what the goroutine of hear knows.
+type hearing struct {
+	state ledger.State
+	kept  saved
+	fresh freshness
+
+	dirty    bool          // state or its expiries differ from what is in force
+	applied  []applied     // entries since the last effect
+	unsaved  bool          // the file is behind
+	ahead    time.Duration // of our clock, as used for the expiries in force
+	anchored bool          // the expiries in force are by the signer's clock
+
+	target  uint64            // the newest revision that something verified has shown
+	pending *ledger.Heartbeat // a fresh one that is ahead of state
+	heard   time.Time         // when the switch was last told
+	refused ledger.Kind       // stands until a heartbeat agrees with state
+	warned  map[ledger.Kind]bool
+
+	asking
+}
+
+// applied is one entry on its way to its effect.
+type applied struct {
+	signed, received time.Time
+}
+
+// tickEvery is how often time is looked at: for what should have come and for a clock that was moved.
+const tickEvery = 250 * time.Millisecond
+
+// hear is the one goroutine that owns the log's state.
+func (s *Source) hear(ctx context.Context) {
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-s.in:
+			s.take(m)
+			for range 256 { // what arrived with it has its effect with it
+				select {
+				case m := <-s.in:
+					s.take(m)
+					continue
+				default:
+				}
+				break
+			}
+		case <-s.up:
+			s.reconnected(time.Now())
+		case <-tick.C:
+		}
+		s.settle(time.Now())
+	}
+}
+
+func (s *Source) take(m received) {
+	switch m.from {
+	case live:
+		s.entry(m, false)
+	case heartbeats:
+		s.heartbeat(m)
+	case answers:
+		s.answer(m)
+	}
+}
+
+// settle brings everything up to what is known: the effect first, then what follows from it.
+func (s *Source) settle(now time.Time) {
+	s.moveExpiries(now)
+	s.enforce()
+	if s.pending != nil && s.pending.Revision <= s.state.Revision {
+		h := s.pending
+		s.pending = nil
+		if s.fresh.now(now).Sub(h.At) <= lateness {
+			s.compare(h, now)
+		}
+	}
+	s.ask(now)
+	s.save()
+	s.show()
+}
+
+// entry takes one entry of the log. fetched says that it answers a request.
+func (s *Source) entry(m received, fetched bool) {
+	e, err := s.o.Keys.Decode(m.msg.Data)
+	if err == nil {
+		if e.Log == s.state.Log || s.state.Log == "" {
+			s.target = max(s.target, e.Revision)
+		}
+		err = s.state.Apply(e)
+	}
+	if err != nil {
+		// What was fetched overlaps with what came meanwhile.
+		if !fetched || !errors.Is(err, &ledger.Error{Kind: ledger.Behind}) {
+			s.refuse(err)
+		}
+		return
+	}
+	s.kept.add(e, m.msg.Data)
+	s.dirty, s.unsaved = true, true
+	s.applied = append(s.applied, applied{e.At, m.at})
+}
+
+// heartbeat takes one that may be an answer to our nonce.
+func (s *Source) heartbeat(m received) {
+	h, err := s.o.Keys.DecodeHeartbeat(m.msg.Data)
+	switch {
+	case err != nil:
+		s.refuse(err)
+		return
+	case h.Nonce != "" && s.answersNonce(h.Nonce, m.at):
+		s.fresh.answered(h, m.at)
+	case h.Nonce == "" && !s.fresh.anchored():
+		return // it may be an old one; the answer to our nonce will tell
+	case h.Nonce != "" || !s.fresh.unasked(h, m.at):
+		s.refuse(&ledger.Error{Kind: ledger.Replayed, Text: "a heartbeat that is not newer than what was heard"})
+		return
+	}
+	s.moveExpiries(m.at)
+	s.enforce() // what it agrees with must be in force before it counts
+	if !s.dirty {
+		s.compare(h, m.at)
+	}
+}
+
+// compare draws the conclusion of a fresh heartbeat.
+func (s *Source) compare(h *ledger.Heartbeat, now time.Time) {
+	err := s.state.Compare(h)
+	switch {
+	case err == nil:
+		s.inSync(now)
+	case errors.Is(err, &ledger.Error{Kind: ledger.Gap}):
+		s.target = max(s.target, h.Revision)
+		s.pending = h
+	case errors.Is(err, &ledger.Error{Kind: ledger.Rollback}) && !h.At.After(s.state.At.Add(HeartbeatEvery)):
+		// A replica that has not read the newest entry yet. It does not count as hearing either.
+	default:
+		s.refuse(err)
+	}
+}
+
+// inSync notes that the control plane is at the same entry, just now.
+func (s *Source) inSync(now time.Time) {
+	s.o.Switch.Heard(s.o.Name)
+	s.heard = now
+	s.asking.calm()
+	if s.refused != "" {
+		s.o.Log.Info("kill switch log agrees with the control plane again", "log_revision", s.state.Revision, "refused_before", string(s.refused))
+		s.refused = ""
+		s.Changed()
+	}
+	clear(s.warned)
+}
+
+// refuse counts a refusal, and logs the first of its kind since the log last agreed.
+func (s *Source) refuse(err error) {
+	var e *ledger.Error
+	if !errors.As(err, &e) {
+		return
+	}
+	s.o.Observe(Event{Name: "refused", Result: string(e.Kind)})
+	if !s.warned[e.Kind] {
+		s.warned[e.Kind] = true
+		s.o.Log.Warn("kill switch message refused; what is revoked stays so", "kind", string(e.Kind), "log_revision", s.state.Revision, "error", e.Text)
+	}
+	switch e.Kind {
+	case ledger.Gap, ledger.Behind, ledger.Replayed:
+		return // mended by fetching, or harmless
+	}
+	if s.refused != e.Kind {
+		s.refused = e.Kind
+		s.Changed()
+	}
+}
+
+// moveExpiries keeps expiries by the signer's clock whatever happens to ours. Before the control plane was heard nothing
+// expires, since our clock alone is not trusted with ending a revocation.
+func (s *Source) moveExpiries(now time.Time) {
+	if !s.fresh.anchored() {
+		return
+	}
+	ahead := s.fresh.ahead(now)
+	if d := ahead - s.ahead; s.anchored && d.Abs() <= time.Second {
+		return
+	}
+	s.ahead, s.anchored, s.dirty = ahead, true, true
+}
+
+// enforce puts the state in force, and then tells about it.
+func (s *Source) enforce() {
+	if !s.dirty {
+		return
+	}
+	set := s.state.KillSwitch(s.ahead)
+	if !s.anchored {
+		for i := range set {
+			set[i].Expires = time.Time{}
+		}
+	}
+	effect, err := s.o.Switch.Enforce(s.o.Name, set)
+	if err != nil { // the ledger has checked all that the switch checks
+		s.refuse(&ledger.Error{Kind: ledger.Malformed, Text: err.Error()})
+		return
+	}
+	s.dirty = false
+	if len(s.applied) == 0 {
+		return
+	}
+	now := time.Now()
+	s.acknowledge(effect, now.Sub(s.applied[0].received))
+	if s.fresh.anchored() {
+		for _, a := range s.applied {
+			s.o.Observe(Event{Name: "propagation", Took: max(0, s.fresh.now(now).Sub(a.signed))})
+		}
+	}
+	s.o.Log.Info("kill switch log applied", "log_revision", s.state.Revision, "entries", len(s.applied), "cut", effect.Cut)
+	s.applied = nil
+	s.Changed()
+}
+
+// show publishes what is known to other goroutines.
+func (s *Source) show() {
+	if v := s.view.Load(); v == nil || v.Revision != s.state.Revision || v.Head != s.state.Head || v.Refused != s.refused {
+		s.view.Store(&View{Revision: s.state.Revision, Head: s.state.Head, Refused: s.refused})
+	}
+}

@@ -1,0 +1,90 @@
+package central
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/toolgate/toolgate/killswitch/ledger"
+)
+
+// metrics are the control plane's numbers. Those that are a state are read from the service when they are asked for.
+type metrics struct {
+	registry    *prometheus.Registry
+	acks        prometheus.Counter
+	propagation prometheus.Histogram
+	appends     *prometheus.CounterVec
+}
+
+func newMetrics(s *Service) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		acks: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "toolgate_central_acks_total", Help: "Acknowledgements of revisions by sidecars.",
+		}),
+		propagation: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "toolgate_central_propagation_seconds", Help: "From the signing of an entry to its acknowledgement by a sidecar.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}, NativeHistogramBucketFactor: 1.1,
+		}),
+		appends: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "toolgate_central_appends_total", Help: "Requests to add to the log, by operation and result.",
+		}, []string{"op", "result"}),
+	}
+	m.registry.MustRegister(m.acks, m.propagation, m.appends, state{s})
+	return m
+}
+
+// Registry returns the numbers, for a handler of /metrics.
+func (s *Service) Registry() *prometheus.Registry { return s.metrics.registry }
+
+func (m *metrics) append(op ledger.Op, result string) {
+	m.appends.WithLabelValues(string(op), result).Inc()
+}
+
+func (m *metrics) acked(after time.Duration) {
+	m.acks.Inc()
+	m.propagation.Observe(after.Seconds())
+}
+
+// state collects what the service knows at the moment.
+type state struct{ s *Service }
+
+var (
+	descRevision  = prometheus.NewDesc("toolgate_central_revision", "The log's revision.", nil, nil)
+	descActive    = prometheus.NewDesc("toolgate_central_active", "Revocations in force.", nil, nil)
+	descProposals = prometheus.NewDesc("toolgate_central_proposals", "Proposals that wait for a second person.", nil, nil)
+	descSidecars  = prometheus.NewDesc("toolgate_central_sidecars", "Sidecars, by state.", []string{"state"}, nil)
+	descBehind    = prometheus.NewDesc("toolgate_central_sidecars_behind", "Live sidecars with an earlier revision than the log's.", nil, nil)
+	descAlarm     = prometheus.NewDesc("toolgate_central_alarm", "1 while the alarm stands.", []string{"kind"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (state) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descRevision, descActive, descProposals, descSidecars, descBehind, descAlarm} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c state) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v int, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	}
+	c.s.log.snapshot(func(v *View, _ []*ledger.Entry) {
+		gauge(descRevision, int(v.Revision))
+		gauge(descActive, len(v.Active()))
+		gauge(descProposals, len(v.Proposals()))
+	})
+	n := c.s.roster.counts()
+	gauge(descSidecars, n.Live, string(Live))
+	gauge(descSidecars, n.Silent, string(Silent))
+	gauge(descSidecars, n.Leaving, string(Leaving))
+	gauge(descBehind, n.Behind)
+	raised := map[AlarmKind]int{}
+	for _, a := range c.s.Alarms() {
+		raised[a.Kind] = 1
+	}
+	for _, k := range Alarms {
+		gauge(descAlarm, raised[k], string(k))
+	}
+}
