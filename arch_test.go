@@ -30,7 +30,7 @@ var may = map[string][]string{
 	"inject":                   {},
 	"broker":                   {"redact"},
 	"audit":                    {"redact"},
-	"config":                   {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "redact"},
+	"config":                   {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact"},
 	"proxy":                    {"audit", "broker", "config", "egress", "identity", "killswitch", "redact"},
 	"cmd/sidecar":              {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "killswitch/bus", "killswitch/ledger", "proxy", "redact"},
 	"e2e":                      {"devissuer"},
@@ -38,6 +38,7 @@ var may = map[string][]string{
 	"killswitch/central":       {"killswitch", "killswitch/bus", "killswitch/ledger"},
 	"killswitch/central/natsd": {"killswitch/bus"},
 	"killswitch/central/api":   {"killswitch/central", "killswitch/ledger"},
+	"killswitch/signals":       {"identity", "killswitch"},
 	"cmd/killswitch":           {"killswitch/central", "killswitch/central/api", "killswitch/central/natsd", "killswitch/ledger"},
 }
 
@@ -53,6 +54,7 @@ var testsMay = map[string][]string{
 	"killswitch/central":       {"killswitch/central/natsd"},
 	"killswitch/central/natsd": {"killswitch/ledger"},
 	"killswitch/central/api":   {"killswitch/central/natsd"},
+	"killswitch/signals":       {"devissuer"},
 	"cmd/killswitch":           {"killswitch/bus"},
 }
 
