@@ -73,7 +73,7 @@ func TestDrain(t *testing.T) {
 // waitUntil polls a condition that has no event to wait for.
 func waitUntil(t testing.TB, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
