@@ -101,8 +101,9 @@ func FuzzText(f *testing.F) {
 		if strings.ContainsFunc(got, func(r rune) bool { return r < 0x20 || r == 0x7f || hidden(r) }) || !utf8.ValidString(got) {
 			t.Fatalf("%q: control characters in %q", a, got)
 		}
-		// An escape that was written can look like a secret's beginning; then more is masked, and that is no harm.
-		if again := Text(got); again != got && !strings.Contains(got, `\`) {
+		// What was written, an escape or a mask with a stop after it, can look like part of a secret; then more is masked, and
+		// that is no harm.
+		if again := Text(got); again != got && !strings.Contains(again, "[REDACTED:") {
 			t.Fatalf("%q: not idempotent: %q then %q", a, got, again)
 		}
 		for _, s := range []string{a + " https://u:" + marker + "@h/?q=" + marker + "#" + marker + " " + b, a + "\nBearer " + marker + "\n" + b,
