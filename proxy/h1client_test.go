@@ -132,3 +132,14 @@ func TestSweepWatches(t *testing.T) {
 		t.Errorf("record %v", rec)
 	}
 }
+
+// TestWatchWaitsForTheBody: as long as the body is being read, nobody else reads; nor does anybody between two requests.
+func TestWatchWaitsForTheBody(t *testing.T) {
+	body := &lengthBody{}
+	body.left.Store(1)
+	for _, k := range []*h1Client{{phase: busy, body: body}, {phase: between}, {phase: idling}, {phase: closed}} {
+		if k.watch(); k.watched != nil {
+			t.Errorf("in phase %d, with body %v, the connection is watched", k.phase, k.body)
+		}
+	}
+}
