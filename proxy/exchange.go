@@ -27,6 +27,7 @@ type exchange struct {
 	body  io.ReadCloser // the response's
 	whole bool          // its end was read
 	again bool          // the connection may carry another request
+	over  bool          // the connection is no longer this exchange's
 }
 
 // roundTrip sends a request and returns the header of its answer. The answer's body must be closed. A connection that the
@@ -94,6 +95,9 @@ func (x *exchange) run(cred *broker.Credential) (*http.Response, error) {
 	x.body, x.whole = res.Body, res.Body == http.NoBody
 	x.again = !res.Close && res.StatusCode >= http.StatusOK
 	res.Body = x
+	if x.whole {
+		x.release()
+	}
 	return res, nil
 }
 
@@ -147,15 +151,31 @@ func (x *exchange) fail() {
 
 // Read reads the response's body.
 func (x *exchange) Read(p []byte) (int, error) {
+	if x.over {
+		return 0, io.EOF
+	}
 	n, err := x.body.Read(p)
 	if err == io.EOF {
 		x.whole = true
+		x.release()
 	}
 	return n, err
 }
 
+// release gives the connection back as soon as both sides are through with it: before the client has the last of the response,
+// or its next request, coming at once, would find none.
+func (x *exchange) release() {
+	if x.upload == nil && x.again {
+		_ = x.Close()
+	}
+}
+
 // Close ends the exchange. Its connection is used again if both sides are through with it.
 func (x *exchange) Close() error {
+	if x.over {
+		return nil
+	}
+	x.over = true
 	ended := !x.stop() // then the connection is being closed
 	if !ended && x.whole && x.again && x.sent() && x.conn.br.Buffered() == 0 {
 		x.pool.put(x.conn)

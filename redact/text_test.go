@@ -101,11 +101,6 @@ func FuzzText(f *testing.F) {
 		if strings.ContainsFunc(got, func(r rune) bool { return r < 0x20 || r == 0x7f || hidden(r) }) || !utf8.ValidString(got) {
 			t.Fatalf("%q: control characters in %q", a, got)
 		}
-		// What was written, an escape or a mask with a stop after it, can look like part of a secret; then more is masked, and
-		// that is no harm.
-		if again := Text(got); again != got && !strings.Contains(again, "[REDACTED:") {
-			t.Fatalf("%q: not idempotent: %q then %q", a, got, again)
-		}
 		for _, s := range []string{a + " https://u:" + marker + "@h/?q=" + marker + "#" + marker + " " + b, a + "\nBearer " + marker + "\n" + b,
 			a + " eyJ" + marker + "." + marker + "." + marker + "\n" + b} {
 			if leaks(a+b, marker) == "" && leaks(Text(s), marker) != "" {
