@@ -22,7 +22,7 @@ type rawTransmitter struct {
 	MaxAge         field[time.Duration]         `key:"maxAge" default:"168h" min:"1m" max:"8784h" doc:"How far in the past iat may lie."`
 	Push           field[rawPush]               `key:"push" doc:"How the transmitter proves who it is, when it pushes."`
 	Poll           field[rawPoll]               `key:"poll" doc:"Where the transmitter is asked for events, when it is polled."`
-	Reason         field[reasonFrom]            `key:"reason" default:"admin" doc:"Text of the event that becomes part of the reason, which callers may read: reason_admin, reason_user, or the type of the event alone."`
+	Reason         field[reasonFrom]            `key:"reason" default:"none" doc:"Text of the event that becomes part of the reason, which callers may read: reason_admin, reason_user, or no text, the type of the event alone."`
 	Rules          field[[]field[rawEventRule]] `key:"rules" is:"required,nonempty" doc:"What to revoke. Of the rules for an event the first that fits its subject counts."`
 }
 

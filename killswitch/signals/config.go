@@ -50,9 +50,9 @@ type ReasonFrom string
 
 // The sources of reasons.
 const (
-	ReasonAdmin ReasonFrom = "admin" // reason_admin; the zero value means it, too
+	ReasonNone  ReasonFrom = "none"  // the type of the event alone; the zero value means it, too
 	ReasonUser  ReasonFrom = "user"  // reason_user
-	ReasonNone  ReasonFrom = "none"  // the type of the event alone
+	ReasonAdmin ReasonFrom = "admin" // reason_admin, which CAEP 1.0, section 2, means for administrators
 )
 
 // Alertmanager sends alerts by its webhook.

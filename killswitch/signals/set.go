@@ -135,7 +135,7 @@ func (t *transmitter) reason(e Event, d details) string {
 	out := fmt.Sprintf("%s at %s", e, t.config.Name)
 	why := ""
 	switch t.config.Reason {
-	case "", ReasonAdmin:
+	case ReasonAdmin:
 		why = english(d.ReasonAdmin)
 	case ReasonUser:
 		why = english(d.ReasonUser)
