@@ -126,7 +126,10 @@ func (r *Receiver) alertEffect(ctx context.Context, a *Alertmanager, al *alert, 
 		return Ignored, nil
 	case al.Status == "resolved":
 		err := r.o.Revoker.Restore(ctx, q.ID, q.By, "the alert is resolved")
-		if errors.Is(err, ErrUnknown) {
+		switch {
+		case errors.Is(err, ErrProposed):
+			return Proposed, nil
+		case errors.Is(err, ErrUnknown):
 			err = nil // it was never revoked
 		}
 		return Restored, fromRevoker(err)
