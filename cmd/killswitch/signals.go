@@ -81,12 +81,14 @@ type revoker struct{ service *central.Service }
 
 // Revoke implements signals.Revoker.
 func (r revoker) Revoke(ctx context.Context, q signals.Request) error {
-	return settled(r.service.Revoke(ctx, sender(q.By), central.Request{
+	p := sender(q.By)
+	p.Tenants = q.Tenants
+	return settled(r.service.Revoke(ctx, p, central.Request{
 		ID: q.ID, Selector: *ledger.SelectorOf(q.Selector), Reason: q.Reason, Ticket: q.Ticket, Expires: q.Expires,
 	}))
 }
 
-// Restore implements signals.Revoker.
+// Restore implements signals.Revoker. Of its own revocations alone, since a sender's name is part of their ids.
 func (r revoker) Restore(ctx context.Context, id, by, reason string) error {
 	return settled(r.service.Restore(ctx, sender(by), id, central.Reason{Reason: reason}))
 }

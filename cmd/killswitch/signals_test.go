@@ -106,8 +106,10 @@ func (x *transmitter) files(dir string) string {
 		"    rules: [{events: [session-revoked], selector: {subject: \"user:{email}\"}}]\n", x.web.URL)
 	file := "apiVersion: toolgate/v1\nkind: Signals\ntransmitters:\n" +
 		"  - name: pushes\n    push: {tokenFile: push}\n    " + common +
+		"  - name: limited\n    push: {tokenFile: push}\n    tenants: [acme]\n    " + common +
 		"  - name: polled\n    poll: {url: \"" + x.web.URL + "/poll\", tokenFile: poll}\n    " + common +
-		"alertmanagers:\n  - {name: prod, tokenFile: push, restore: true}\n"
+		"alertmanagers:\n  - {name: prod, tokenFile: push, restore: true}\n" +
+		"  - {name: acme, tokenFile: push, tenants: [acme]}\n"
 	for name, text := range map[string]string{"ca.pem": string(ca), "push": pushToken, "poll": pollToken, "signals.yaml": file} {
 		check(x, os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600))
 	}
@@ -136,8 +138,14 @@ func (p *plane) push(name, token, set string) (int, string) {
 
 func (p *plane) alert(token, status string) (int, string) {
 	p.Helper()
-	return p.post("/v1/alerts/prod", token, "application/json", `{"version":"4","alerts":[{"status":"`+status+`",
-		"labels":{"alertname":"RunsWild","toolgate_tool":"refunds"},"startsAt":"2026-11-29T10:00:00Z","fingerprint":"0badcafe0badcafe"}]}`)
+	return p.alertAt("prod", token, status, "")
+}
+
+// alertAt posts an alert with more labels.
+func (p *plane) alertAt(name, token, status, labels string) (int, string) {
+	p.Helper()
+	return p.post("/v1/alerts/"+name, token, "application/json", `{"version":"4","alerts":[{"status":"`+status+`",
+		"labels":{"alertname":"RunsWild","toolgate_tool":"refunds"`+labels+`},"startsAt":"2026-11-29T10:00:00Z","fingerprint":"0badcafe0badcafe"}]}`)
 }
 
 // run runs a command of the program against p and returns what it prints.
@@ -294,6 +302,29 @@ func TestSignalsAlert(t *testing.T) {
 	}
 }
 
+// TestSignalsTenants: a sender that is limited to tenants stops nothing of others.
+func TestSignalsTenants(t *testing.T) {
+	x := newTransmitter(t)
+	p := listens(t, x)
+	if status, body := p.push("limited", pushToken, x.set("1", "alice@example.com", nil)); status != http.StatusBadRequest {
+		t.Errorf("an event for all tenants: status %d, %s", status, body)
+	}
+	for _, labels := range []string{"", `,"toolgate_tenant":"globex"`} {
+		if status, body := p.alertAt("acme", pushToken, "firing", labels); status != http.StatusBadRequest || !strings.Contains(body, `"refused"`) {
+			t.Errorf("labels %s: status %d, %s", labels, status, body)
+		}
+	}
+	if list := p.run("list"); !strings.Contains(list, "nothing is revoked") {
+		t.Errorf("revoked:\n%s", list)
+	}
+	if status, body := p.alertAt("acme", pushToken, "firing", `,"toolgate_tenant":"acme"`); status != http.StatusOK {
+		t.Errorf("its own tenant: status %d, %s", status, body)
+	}
+	if list := p.run("list"); !strings.Contains(list, "tenant=acme") {
+		t.Errorf("revoked:\n%s", list)
+	}
+}
+
 // TestSignalsPoll: an event that is given to a poll is acknowledged once it is a revocation, and a held poll ends with serve.
 func TestSignalsPoll(t *testing.T) {
 	x := newTransmitter(t)
@@ -306,7 +337,7 @@ func TestSignalsPoll(t *testing.T) {
 	p.eventually("the status tells of the poll", func() bool {
 		var o central.Overview
 		check(t, p.client.do(context.Background(), "GET", "/v1/overview", nil, &o))
-		return len(o.Senders) == 2 && o.Senders[0].Name == "polled" && !o.Senders[0].Polled.IsZero() && o.Senders[0].Problem == ""
+		return len(o.Senders) == 3 && o.Senders[1].Name == "polled" && !o.Senders[1].Polled.IsZero() && o.Senders[1].Problem == ""
 	})
 	check(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if err := p.cmd.Wait(); err != nil {

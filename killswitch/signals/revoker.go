@@ -16,6 +16,7 @@ type Request struct {
 	By       string    // "signals:" or "alerts:" and the configured name of the sender
 	Ticket   string    // what the sender calls the event; at most 256 bytes
 	Expires  time.Time // zero: until restored
+	Tenants  []string  // not empty: refused unless the selector names tenants, and none but these
 }
 
 // Revoker makes revocations rule; the control plane is one. Both methods return nil once the effect is durable, also when it was
