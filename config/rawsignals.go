@@ -22,7 +22,8 @@ type rawTransmitter struct {
 	MaxAge         field[time.Duration]         `key:"maxAge" default:"168h" min:"1m" max:"8784h" doc:"How far in the past iat may lie."`
 	Push           field[rawPush]               `key:"push" doc:"How the transmitter proves who it is, when it pushes."`
 	Poll           field[rawPoll]               `key:"poll" doc:"Where the transmitter is asked for events, when it is polled."`
-	Reason         field[reasonFrom]            `key:"reason" default:"admin" doc:"Text of the event that becomes part of the reason, which callers may read: reason_admin, reason_user, or the type of the event alone."`
+	Tenants        field[[]field[string]]       `key:"tenants" is:"nonempty" doc:"Tenants that the transmitter is limited to: a selector must name one, and no other. Missing: not limited."`
+	Reason         field[reasonFrom]            `key:"reason" default:"none" doc:"Text of the event that becomes part of the reason, which callers may read: reason_admin, reason_user, or no text, the type of the event alone."`
 	Rules          field[[]field[rawEventRule]] `key:"rules" is:"required,nonempty" doc:"What to revoke. Of the rules for an event the first that fits its subject counts."`
 }
 
@@ -54,8 +55,9 @@ type rawEventSelector struct {
 }
 
 type rawAlertmanager struct {
-	Name      field[name]          `key:"name" is:"required" doc:"Name in paths, metrics, logs and the by of revocations."`
-	TokenFile field[string]        `key:"tokenFile" is:"required" doc:"File of the bearer tokens that it may send, one a line."`
-	Expires   field[time.Duration] `key:"expires" min:"1m" max:"8784h" doc:"Time after an alert's start for which its revocation rules. Missing: until restored."`
-	Restore   field[bool]          `key:"restore" default:"false" doc:"A resolved alert restores what it revoked."`
+	Name      field[name]            `key:"name" is:"required" doc:"Name in paths, metrics, logs and the by of revocations."`
+	TokenFile field[string]          `key:"tokenFile" is:"required" doc:"File of the bearer tokens that it may send, one a line."`
+	Expires   field[time.Duration]   `key:"expires" min:"1m" max:"8784h" doc:"Time after an alert's start for which its revocation rules. Missing: until restored."`
+	Tenants   field[[]field[string]] `key:"tenants" is:"nonempty" doc:"Tenants that its alerts are limited to: toolgate_tenant must be one of them. Missing: not limited."`
+	Restore   field[bool]            `key:"restore" default:"false" doc:"A resolved alert restores what it revoked."`
 }

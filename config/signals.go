@@ -44,6 +44,7 @@ func (l *loader) signals(raw *rawSignals) signals.Config {
 		l.once(names, &a.Name)
 		c.Alertmanagers = append(c.Alertmanagers, signals.Alertmanager{
 			Name: string(a.Name.V), TokenFile: l.secretFile(a.TokenFile), Expires: a.Expires.V, Restore: a.Restore.V,
+			Tenants: plain(a.Tenants.V),
 		})
 	}
 	return c
@@ -67,7 +68,7 @@ func (l *loader) transmitter(raw *rawTransmitter) signals.Transmitter {
 			URL: raw.Issuer.V, JWKSURL: raw.JWKSURL.V, Audiences: plain(raw.Audiences.V), Algorithms: plain(raw.Algorithms.V),
 		},
 		SubjectIssuers: plain(raw.SubjectIssuers.V), Leeway: raw.Leeway.V, MaxAge: raw.MaxAge.V,
-		Reason: signals.ReasonFrom(raw.Reason.V),
+		Tenants: plain(raw.Tenants.V), Reason: signals.ReasonFrom(raw.Reason.V),
 	}
 	var pollClient *http.Client
 	if _, pool := l.roots(raw.CAFile); pool != nil {

@@ -23,13 +23,14 @@ type plane struct {
 	cmd    *exec.Cmd
 	client *client
 	keys   ledger.Keys
+	flags  []string // more of serve's
 }
 
 func (p *plane) start() {
 	p.Helper()
 	out, err := os.CreateTemp(p.TempDir(), "out")
 	check(p, err)
-	p.cmd = exec.Command("killswitch", "serve", "--dir", p.dir, "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0")
+	p.cmd = exec.Command("killswitch", append([]string{"serve", "--dir", p.dir, "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0"}, p.flags...)...)
 	p.cmd.Stdout = out
 	check(p, p.cmd.Start())
 	re := regexp.MustCompile(`listening on (\S+)[\s\S]*publicKey: "([^"]+)"`)

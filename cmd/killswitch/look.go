@@ -115,6 +115,7 @@ func newStatus() *cobra.Command {
 		if len(o.SecondFor) > 0 {
 			fmt.Fprintf(w, "second person\tfor %s\n", strings.Join(o.SecondFor, " and "))
 		}
+		printSenders(w, o.Senders)
 		for _, a := range o.Alarms {
 			fmt.Fprintf(w, "ALARM\t%s: %s\n", a.Kind, a.Text)
 		}

@@ -32,6 +32,7 @@ type settings struct {
 	natsURL, natsCreds, natsCAFile string
 	replicas                       int
 
+	signals      string
 	signingKey   string
 	trusted      []string
 	secondPerson []string
@@ -65,6 +66,7 @@ func newServe() *cobra.Command {
 	f.StringArrayVar(&s.trusted, "trusted-key", nil, "a public `key` that signed earlier entries; may be repeated")
 	f.StringSliceVar(&s.secondPerson, "second-person", nil, "what needs a second person's approval: `restore`, all, or both with a comma between")
 	f.DurationVar(&s.warmUp, "warm-up", 18*time.Second, "how long after the start the fleet counts as not known yet")
+	signalsFlag(cmd, &s.signals)
 	if err := cmd.MarkFlagRequired("dir"); err != nil {
 		panic(err) // the flag was added above
 	}
@@ -120,10 +122,13 @@ func loopback(address string) bool {
 }
 
 func (s *settings) serve(ctx context.Context, o central.Options, say func(string)) error {
+	heard, err := loadSignals(s.signals)
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	var err error
 	if o.Signer, err = loadSigner(or(s.signingKey, filepath.Join(s.dir, "signing-key.pem"))); err != nil {
 		return err
 	}
@@ -153,9 +158,14 @@ func (s *settings) serve(ctx context.Context, o central.Options, say func(string
 	if err != nil {
 		return err
 	}
+	receiver, err := receive(heard, service, o.Log)
+	if err != nil {
+		return err
+	}
+	defer poll(ctx, receiver)()
 	s.greet(say, ln.Addr().String(), url, hint, o.Signer.PublicKey())
 	return s.until(ctx, service, &http.Server{
-		Handler:           (&api.API{Service: service, Auth: auth, Log: o.Log}).Handler(),
+		Handler:           beside(receiver, (&api.API{Service: service, Auth: auth, Log: o.Log}).Handler()),
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}, ln)

@@ -52,10 +52,11 @@ const (
 	AlarmClaim   AlarmKind = "unproven_claim"    // a sidecar says that it knows more than the log has, without proof
 	AlarmRefused AlarmKind = "sidecars_refuse"   // sidecars refuse what the log says
 	AlarmRoster  AlarmKind = "roster_full"       // more sidecars speak than the roster holds
+	AlarmSenders AlarmKind = "senders_unheard"   // security events of a sender cannot arrive
 )
 
 // Alarms is every kind of alarm.
-var Alarms = [...]AlarmKind{AlarmStore, AlarmBroken, AlarmLost, AlarmClaim, AlarmRefused, AlarmRoster}
+var Alarms = [...]AlarmKind{AlarmStore, AlarmBroken, AlarmLost, AlarmClaim, AlarmRefused, AlarmRoster, AlarmSenders}
 
 // Alarm is something that a person must look at.
 type Alarm struct {

@@ -14,6 +14,7 @@ type metrics struct {
 	acks        prometheus.Counter
 	propagation prometheus.Histogram
 	appends     *prometheus.CounterVec
+	signals     *prometheus.CounterVec
 }
 
 func newMetrics(s *Service) *metrics {
@@ -29,8 +30,11 @@ func newMetrics(s *Service) *metrics {
 		appends: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "toolgate_central_appends_total", Help: "Requests to add to the log, by operation and result.",
 		}, []string{"op", "result"}),
+		signals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "toolgate_central_signals_total", Help: "Security events and alerts, by sender, event and result.",
+		}, []string{"sender", "event", "result"}),
 	}
-	m.registry.MustRegister(m.acks, m.propagation, m.appends, state{s})
+	m.registry.MustRegister(m.acks, m.propagation, m.appends, m.signals, state{s})
 	return m
 }
 

@@ -23,6 +23,7 @@ type Overview struct {
 	Alarms     []Alarm     `json:"alarms"`
 	Connection string      `json:"connection"`        // to NATS: "connected" or not
 	Unready    string      `json:"unready,omitempty"` // why requests cannot be served
+	Senders    []Sender    `json:"senders,omitempty"` // whose security events become revocations
 }
 
 // Overview returns it. Tenants limit nothing in it but counts.
@@ -32,7 +33,7 @@ func (s *Service) Overview(p Principal) (Overview, error) {
 	}
 	o := Overview{
 		Instance: s.opts.Instance, PublicKey: s.opts.Signer.PublicKey(), Alarms: s.Alarms(), Sidecars: s.roster.counts(),
-		SecondFor: []string{}, Connection: "connected",
+		SecondFor: []string{}, Connection: "connected", Senders: s.senders(),
 	}
 	if err := s.Ready(); err != nil {
 		o.Unready = err.Error()

@@ -44,6 +44,7 @@ type Service struct {
 	metrics *metrics
 	probes  probes
 	raised  []Alarm // when alarms was last told; guarded by watch.mu
+	senders func() []Sender
 }
 
 // New returns a service that has not read its log yet; Run does.
@@ -65,7 +66,7 @@ func New(o Options) (*Service, error) {
 	if o.WarmUp == 0 {
 		o.WarmUp = bus.StatusEvery + bus.StatusEvery/5
 	}
-	s := &Service{opts: o, watch: newWatchers()}
+	s := &Service{opts: o, watch: newWatchers(), senders: func() []Sender { return nil }}
 	s.metrics = newMetrics(s)
 	s.roster = newRoster(o.Now, o.WarmUp, s.metrics.acked)
 	s.log = &Log{

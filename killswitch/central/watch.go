@@ -142,6 +142,7 @@ func (s *Service) Alarms() []Alarm {
 	if s.roster.isFull() {
 		add(AlarmRoster, refuse(Unavailable, "%d sidecars were heard; further ones are not followed", maxSidecars))
 	}
+	add(AlarmSenders, s.unheard())
 	return list
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -93,7 +92,7 @@ func readAlerts(w http.ResponseWriter, req *http.Request, a *Alertmanager) (*not
 	if media, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return nil, refuse(Malformed, "the body is not application/json")
 	}
-	b, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxAlertBody))
+	b, err := readBody(w, req, maxAlertBody)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, refuse(Malformed, "the body is larger than 1 MiB")
 	} else if err != nil {
@@ -126,7 +125,10 @@ func (r *Receiver) alertEffect(ctx context.Context, a *Alertmanager, al *alert, 
 		return Ignored, nil
 	case al.Status == "resolved":
 		err := r.o.Revoker.Restore(ctx, q.ID, q.By, "the alert is resolved")
-		if errors.Is(err, ErrUnknown) {
+		switch {
+		case errors.Is(err, ErrProposed):
+			return Proposed, nil
+		case errors.Is(err, ErrUnknown):
 			err = nil // it was never revoked
 		}
 		return Restored, fromRevoker(err)
@@ -146,7 +148,7 @@ func (a *Alertmanager) request(al *alert) (Request, error) {
 	q := Request{
 		ID:     revocationID("alert-", a.Name, al.Fingerprint, start.Format(time.RFC3339Nano)),
 		By:     "alerts:" + a.Name,
-		Ticket: al.Fingerprint,
+		Ticket: al.Fingerprint, Tenants: a.Tenants,
 		Reason: clean("alert "+cmp.Or(al.Labels["alertname"], "without a name")+" at "+a.Name, maxReason),
 	}
 	if a.Expires > 0 {

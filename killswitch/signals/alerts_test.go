@@ -93,6 +93,10 @@ func TestAlertsRestore(t *testing.T) {
 	if status, _ := w.alert(nil, one); status != 200 || w.counted("alert", Restored) != 3 {
 		t.Errorf("never revoked: status %d, counted %v", status, w.counts)
 	}
+	w.revoked.fail(ErrProposed)
+	if status, out := w.alert(nil, one); status != 200 || out.Done != 1 || w.counted("alert", Proposed) != 1 || w.counted("alert", Restored) != 3 {
+		t.Errorf("a second person must approve: status %d, %+v, counted %v", status, out, w.counts)
+	}
 }
 
 // TestAlertRefusals: what cannot be mapped revokes nothing, above all not everything, and the others of the same webhook still count.

@@ -30,6 +30,7 @@ type Transmitter struct {
 	Push           *Push         // nil: POSTs are refused
 	Poll           *Poll         // nil: not polled
 	Rules          []Rule
+	Tenants        []string // not empty: it may revoke only with selectors that name none but these tenants
 	Reason         ReasonFrom
 }
 
@@ -50,9 +51,9 @@ type ReasonFrom string
 
 // The sources of reasons.
 const (
-	ReasonAdmin ReasonFrom = "admin" // reason_admin; the zero value means it, too
+	ReasonNone  ReasonFrom = "none"  // the type of the event alone; the zero value means it, too
 	ReasonUser  ReasonFrom = "user"  // reason_user
-	ReasonNone  ReasonFrom = "none"  // the type of the event alone
+	ReasonAdmin ReasonFrom = "admin" // reason_admin, which CAEP 1.0, section 2, means for administrators
 )
 
 // Alertmanager sends alerts by its webhook.
@@ -61,6 +62,7 @@ type Alertmanager struct {
 	TokenFile string        // one bearer token a line
 	Expires   time.Duration // after the alert's start; 0: until restored
 	Restore   bool          // a resolved alert restores what it revoked
+	Tenants   []string      // as a Transmitter's
 }
 
 // Defaults and bounds of a configuration.

@@ -120,8 +120,13 @@ func (p *poller) report(err error) {
 	}
 	p.t.mu.Lock()
 	defer p.t.mu.Unlock()
-	if p.t.state.PollErr = text; err == nil {
-		p.t.state.Polled = p.r.now()
+	s := &p.t.state
+	s.PollErr = text
+	switch {
+	case err == nil:
+		s.Polled, s.Failing = p.r.now(), time.Time{}
+	case s.Failing.IsZero():
+		s.Failing = p.r.now()
 	}
 }
 

@@ -210,11 +210,13 @@ func TestPollRun(t *testing.T) {
 	s.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	ctx, stop := context.WithCancel(t.Context())
 	var waits []time.Duration
+	began := w.now
 	p.wait = func(_ context.Context, d time.Duration) error {
 		waits = append(waits, d)
+		w.now = w.now.Add(time.Second)
 		switch len(waits) {
 		case 12:
-			if got := w.r.Status()[0]; got.PollErr != "status 503" || !got.Polled.IsZero() {
+			if got := w.r.Status()[0]; got.PollErr != "status 503" || !got.Polled.IsZero() || !got.Failing.Equal(began) {
 				t.Errorf("status %+v", got)
 			}
 			s.set(nil)
@@ -235,7 +237,7 @@ func TestPollRun(t *testing.T) {
 	if want := []time.Duration{minPause, pollPause, pollPause}; !slices.Equal(waits[12:], want) {
 		t.Errorf("then %v", waits[12:])
 	}
-	if !slices.Equal(s.acks, []string{"1"}) || w.r.Status()[0].PollErr != "" || w.r.Status()[0].Polled.IsZero() || w.counted("poll", Unavailable) != 12 {
+	if !slices.Equal(s.acks, []string{"1"}) || w.r.Status()[0].PollErr != "" || w.r.Status()[0].Polled.IsZero() || !w.r.Status()[0].Failing.IsZero() || w.counted("poll", Unavailable) != 12 {
 		t.Errorf("acknowledged %v, status %+v, counted %v", s.acks, w.r.Status(), w.counts)
 	}
 	if s.asked[12]["returnImmediately"] != true {

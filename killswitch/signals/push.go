@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json"
 )
@@ -43,11 +44,21 @@ func readSET(w http.ResponseWriter, req *http.Request) (string, error) {
 	if media, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || media != "application/secevent+jwt" {
 		return "", refuse(Malformed, "the body is not application/secevent+jwt")
 	}
-	b, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxSET))
+	b, err := readBody(w, req, maxSET)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return "", refuse(Malformed, "not a security event token of at most 16 KiB")
 	}
 	return string(b), err
+}
+
+// bodyTime is how long a body may take, which a slow sender otherwise could stretch while it holds one of maxAtOnce places.
+const bodyTime = 10 * time.Second
+
+// readBody reads at most limit bytes. The error is an *http.MaxBytesError when there are more.
+func readBody(w http.ResponseWriter, req *http.Request, limit int64) ([]byte, error) {
+	// The server lifts it at the body's end, so that what is done with the body has its own time. Only a writer of tests has none.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	return io.ReadAll(http.MaxBytesReader(w, req.Body, limit))
 }
 
 // failure is the body of RFC 8935, section 2.3.

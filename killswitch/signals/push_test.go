@@ -22,7 +22,7 @@ func TestPush(t *testing.T) {
 	if !slices.Equal(q.Selector.Subject, []string{"user:alice@example.com"}) || q.Selector.All || q.Selector.Tenant != nil {
 		t.Errorf("selector %+v", q.Selector)
 	}
-	if q.Reason != "session-revoked at idp: impossible travel" || q.By != "signals:idp" || q.Ticket != "756E69717565" || !strings.HasPrefix(q.ID, "ssf-") {
+	if q.Reason != "session-revoked at idp" || q.By != "signals:idp" || q.Ticket != "756E69717565" || !strings.HasPrefix(q.ID, "ssf-") {
 		t.Errorf("request %+v", q)
 	}
 	if want := time.Unix(w.now.Unix()-60, 0).Add(24 * time.Hour); !q.Expires.Equal(want) {
@@ -250,16 +250,17 @@ func TestReasons(t *testing.T) {
 		in   claimSet
 		want string
 	}{
-		"admin":             {"", claimSet{"reason_admin": claimSet{"de": "Reise", "en": "travel"}, "reason_user": claimSet{"en": "sign in"}}, ": travel"},
+		"admin":             {ReasonAdmin, claimSet{"reason_admin": claimSet{"de": "Reise", "en": "travel"}, "reason_user": claimSet{"en": "sign in"}}, ": travel"},
 		"user":              {ReasonUser, claimSet{"reason_admin": claimSet{"en": "travel"}, "reason_user": claimSet{"en": "sign in"}}, ": sign in"},
+		"the zero value":    {"", claimSet{"reason_admin": claimSet{"en": "travel"}, "reason_user": claimSet{"en": "sign in"}}, ""},
 		"none":              {ReasonNone, claimSet{"reason_admin": claimSet{"en": "travel"}}, ""},
-		"a variant":         {"", claimSet{"reason_admin": claimSet{"de": "Reise", "en-GB": "travel"}}, ": travel"},
-		"another language":  {"", claimSet{"reason_admin": claimSet{"de": "Reise"}}, ": Reise"},
-		"a plain text":      {"", claimSet{"reason_admin": "travel"}, ": travel"},
-		"control and bidi":  {"", claimSet{"reason_admin": "a\r\nb\x00c\u202Ed\u001b[31m"}, ": a b cd [31m"},
-		"nothing printable": {"", claimSet{"reason_admin": "\u200b\n"}, ""},
-		"not a text":        {"", claimSet{"reason_admin": []any{"x"}}, ""},
-		"too long":          {"", claimSet{"reason_admin": long}, ": " + long[:2*198] + "…"},
+		"a variant":         {ReasonAdmin, claimSet{"reason_admin": claimSet{"de": "Reise", "en-GB": "travel"}}, ": travel"},
+		"another language":  {ReasonAdmin, claimSet{"reason_admin": claimSet{"de": "Reise"}}, ": Reise"},
+		"a plain text":      {ReasonAdmin, claimSet{"reason_admin": "travel"}, ": travel"},
+		"control and bidi":  {ReasonAdmin, claimSet{"reason_admin": "a\r\nb\x00c\u202Ed\u001b[31m"}, ": a b cd [31m"},
+		"nothing printable": {ReasonAdmin, claimSet{"reason_admin": "\u200b\n"}, ""},
+		"not a text":        {ReasonAdmin, claimSet{"reason_admin": []any{"x"}}, ""},
+		"too long":          {ReasonAdmin, claimSet{"reason_admin": long}, ": " + long[:2*198] + "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(c *Config) { c.Transmitters[0].Reason = tc.from })

@@ -48,6 +48,7 @@ type Status struct {
 	Heard    time.Time // the last accepted event
 	Polled   time.Time // the last poll that was answered
 	PollErr  string    // why the newest poll failed; empty when it did not
+	Failing  time.Time // the first of the polls that have failed since one was answered
 	Verified time.Time // the last verification event
 	State    string    // its state, to be compared with what the verification was asked for with
 	Stream   string    // the status that the last stream-updated event gave: enabled, paused, disabled

@@ -9,6 +9,7 @@ type Result string
 const (
 	Revoked  Result = "revoked"  // a revocation is in force, now or since before
 	Restored Result = "restored" // a resolved alert's revocation is not in force
+	Proposed Result = "proposed" // a resolved alert's revocation is in force until a second person approves its end
 	Expired  Result = "expired"  // it came so late that its revocation would be over
 	Ignored  Result = "ignored"  // nothing that is to be acted on
 	Noted    Result = "noted"    // about the stream itself: verification, stream-updated

@@ -16,11 +16,12 @@ type Request struct {
 	By       string    // "signals:" or "alerts:" and the configured name of the sender
 	Ticket   string    // what the sender calls the event; at most 256 bytes
 	Expires  time.Time // zero: until restored
+	Tenants  []string  // not empty: refused unless the selector names tenants, and none but these
 }
 
 // Revoker makes revocations rule; the control plane is one. Both methods return nil once the effect is durable, also when it was
-// so before: they are idempotent by id. A request that was revoked and restored stays restored. Errors: ErrTaken, ErrUnknown (of
-// Restore), ErrRefused; any other means that the same call may succeed later.
+// so before: they are idempotent by id. A request that was revoked and restored stays restored. Errors: ErrTaken, ErrUnknown and
+// ErrProposed (of Restore), ErrRefused; any other means that the same call may succeed later.
 type Revoker interface {
 	Revoke(ctx context.Context, r Request) error
 	Restore(ctx context.Context, id, by, reason string) error
@@ -31,4 +32,6 @@ var (
 	ErrTaken   = errors.New("the id was used for another revocation")
 	ErrUnknown = errors.New("there is no such revocation")
 	ErrRefused = errors.New("the revocation is not accepted")
+	// ErrProposed is a restore that somebody must approve: until then the revocation goes on.
+	ErrProposed = errors.New("the restore waits for a second person")
 )

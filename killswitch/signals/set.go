@@ -94,7 +94,7 @@ func (t *transmitter) decide(payload []byte, now time.Time) (decision, error) {
 	d.result = Revoked
 	d.request = Request{
 		ID: revocationID("ssf-", c.Issuer, c.ID), Selector: selector, Reason: t.reason(event, details),
-		By: "signals:" + t.config.Name, Ticket: c.ID,
+		By: "signals:" + t.config.Name, Ticket: c.ID, Tenants: t.config.Tenants,
 	}
 	// From iat and not from now on, so that the same event is the same request again.
 	if rule.Expires > 0 {
@@ -135,7 +135,7 @@ func (t *transmitter) reason(e Event, d details) string {
 	out := fmt.Sprintf("%s at %s", e, t.config.Name)
 	why := ""
 	switch t.config.Reason {
-	case "", ReasonAdmin:
+	case ReasonAdmin:
 		why = english(d.ReasonAdmin)
 	case ReasonUser:
 		why = english(d.ReasonUser)
