@@ -132,8 +132,9 @@ func (s *Service) Alarms() []Alarm {
 	if s.log.opened {
 		add(AlarmLost, s.log.lost())
 	}
+	proven := s.log.proof.revision
 	s.log.mu.RUnlock()
-	if revision, n := s.roster.claims(); n > 0 {
+	if revision, n := s.roster.claims(); n > 0 && revision > proven {
 		add(AlarmClaim, refuse(LogLost, "%d sidecars say that they have revision %d, which the store lacks, and prove nothing", n, revision))
 	}
 	if n := s.roster.counts().Refuse; n > 0 {
