@@ -42,7 +42,8 @@ func (e *Tripped) Error() string {
 	return fmt.Sprintf("revoked by %q: %q", e.Revocation.ID, e.Revocation.Reason)
 }
 
-// Stale is the error of a call of a high or critical tool while a source has not been heard for the switch's maxStale.
+// Stale is the error of a call of a high or critical tool, or of another risk that DenyStale named, while a source has not
+// been heard for the switch's maxStale.
 type Stale struct {
 	Source string
 	Age    time.Duration // negative: never heard
@@ -62,6 +63,8 @@ type Status struct {
 	Active   int           // revocations in force now
 	Age      time.Duration // since the least recently heard source was heard; negative: one never was; 0 without sources
 	Stale    bool
-	Sources  map[string]time.Duration // age by source
-	Running  int                      // guarded calls
+	// StaleRisks are the risks of tools that are denied while it is stale.
+	StaleRisks []string
+	Sources    map[string]time.Duration // age by source
+	Running    int                      // guarded calls
 }
