@@ -79,6 +79,9 @@ func TestOldBackup(t *testing.T) {
 	s := w.launch(t, "one", p.config(w, "one", "  maxStale: 3s"))
 	eventually(t, "in touch", s.ready)
 	token := w.task(t, "user:alice")
+	if _, text := page(t, "http://"+s.admin+"/metrics"); !strings.Contains(text, `toolgate_kill_switch_refused_total{kind="rollback"} 0`) {
+		t.Error("no zero before the first refusal: an alert on an increase would miss it")
+	}
 	p.must(t, 0, nil, "revoke", "--tool", "another", "--id", "early", "--reason", "drill", "--yes")
 	store, backup := filepath.Join(p.dir, "jetstream"), filepath.Join(t.TempDir(), "jetstream")
 	p.end(t, syscall.SIGTERM)
@@ -112,7 +115,7 @@ func TestOldBackup(t *testing.T) {
 		_, text := page(t, "http://"+s.admin+"/readyz")
 		return strings.Contains(text, "the control plane's log was refused: rollback")
 	})
-	if _, text := page(t, "http://"+s.admin+"/metrics"); !strings.Contains(text, `toolgate_kill_switch_refused_total{kind="rollback"}`) {
+	if _, text := page(t, "http://"+s.admin+"/metrics"); !strings.Contains(text, `toolgate_kill_switch_refused_total{kind="rollback"}`) || strings.Contains(text, `{kind="rollback"} 0`) {
 		t.Error("the sidecar's metrics do not tell")
 	}
 	if _, text := page(t, p.api+"/metrics"); !strings.Contains(text, `toolgate_central_alarm{kind="log_lost"} 1`) || !strings.Contains(text, `toolgate_central_alarm{kind="unproven_claim"} 0`) {
