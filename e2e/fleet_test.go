@@ -36,8 +36,7 @@ func TestFleet(t *testing.T) {
 		}
 	}
 
-	// An intercepted tunnel is a call, and so is what runs in it.
-	p.must(t, 0, []string{"revoked stop at revision 2", "acknowledged by 3 of 3 sidecars, the last after .*; 7 running calls cut"},
+	p.must(t, 0, []string{"revoked stop at revision 2", "acknowledged by 3 of 3 sidecars, the last after .*; 4 running calls cut"},
 		"revoke", "--tool", "orders_reader", "--id", "stop", "--reason", "leaked partner key", "--yes")
 	for what, end := range ends {
 		wasCut(t, what, end)

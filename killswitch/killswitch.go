@@ -2,6 +2,7 @@ package killswitch
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,7 +14,14 @@ type Scope struct {
 	CapabilityClasses      []string
 	Risk                   string // low, medium, high, critical
 	Host                   string // canonical
+
+	// Inside is set for what carries calls that are guarded themselves: how many there were. Above 0 those are counted, and
+	// it is not, though it is cut like any other.
+	Inside *atomic.Int32
 }
+
+// counts reports whether it is a call of its own.
+func (s *Scope) counts() bool { return s.Inside == nil || s.Inside.Load() == 0 }
 
 // Revocation is one entry of the kill switch. At tells people when it was decided and has no effect: a revocation
 // rules from the moment it is applied, also where At is in the future, since clocks differ and stopping late is worse.

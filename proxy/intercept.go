@@ -24,7 +24,6 @@ type tunnel struct {
 	proxyAuthorization []string
 	connect            *call // the CONNECT, recorded only when no request came of it
 	stop               func() bool
-	requests           atomic.Int32
 	cause              atomic.Pointer[error] // why it was cut from here
 	misnamed           bool                  // the hello named another host; written and read on the connection's goroutine
 	ended              sync.Once
@@ -237,7 +236,7 @@ func (t *tunnel) close(conn net.Conn) {
 		}
 		t.connect.proxy.tunnels.remove(&t.open)
 		c := t.connect
-		if t.requests.Load() > 0 {
+		if t.connect.inside.Load() > 0 {
 			c.forget()
 			return
 		}
@@ -263,7 +262,7 @@ func (s *innerServer) serve(w http.ResponseWriter, r *http.Request) {
 	if guard, ok := r.Context().Value(guardKey{}).(*guarded); ok {
 		guard.pass()
 	}
-	t.requests.Add(1)
+	t.connect.inside.Add(1)
 	t.touch()
 	c := s.proxy.begin(t.listener, "request")
 	c.rec.Intercepted = true
