@@ -13,7 +13,7 @@ import (
 // killSwitch checks where revocations come from.
 func (c *sidecar) killSwitch() KillSwitch {
 	raw := &c.raw.KillSwitch.V
-	k := KillSwitch{File: c.resolve(raw.File.V), NATS: c.nats(&raw.NATS.V), MaxStale: raw.MaxStale.V, StateDir: c.resolve(raw.StateDir.V)}
+	k := KillSwitch{File: c.resolve(raw.File.V), NATS: c.nats(&raw.NATS.V), MaxStale: raw.MaxStale.V, StateDir: c.resolve(raw.StateDir.V), StaleRisks: c.staleRisks(raw.Risks)}
 	control := len(raw.NATS.V.Servers.V) > 0
 	switch {
 	case k.File == "" && !control:
@@ -25,6 +25,17 @@ func (c *sidecar) killSwitch() KillSwitch {
 		c.warnf(raw.NATS.V.Servers.at, "killSwitch.stateDir is missing: after a restart no revocation is known until the control plane is reached")
 	}
 	return k
+}
+
+// staleRisks refuses a list that would let risky tools go on with what nobody has confirmed.
+func (c *sidecar) staleRisks(f field[[]field[risk]]) []string {
+	risks := plain(f.V)
+	for _, must := range []string{"high", "critical"} {
+		if f.ok && f.present && !slices.Contains(risks, must) {
+			c.errorf(f.at, "found killSwitch.staleRisks without %s, expected high and critical in it: their tools never go on unconfirmed", must)
+		}
+	}
+	return risks
 }
 
 // nats checks the bus to the control plane.

@@ -145,7 +145,8 @@ type rawDenials struct {
 type rawKillSwitch struct {
 	File     field[string]        `key:"file" is:"blank" doc:"Revocations file."`
 	NATS     field[rawNATS]       `key:"nats" doc:"Control plane. Beside a file either may revoke, and neither undoes the other."`
-	MaxStale field[time.Duration] `key:"maxStale" default:"60s" min:"1s" max:"24h" doc:"How long a source may be silent before tools of high and critical risk are denied."`
+	MaxStale field[time.Duration] `key:"maxStale" default:"60s" min:"1s" max:"24h" doc:"How long a source may be silent before tools of staleRisks are denied."`
+	Risks    field[[]field[risk]] `key:"staleRisks" doc:"Risks of tools that are denied then. Lower ones may be added; high and critical must stay. Missing: high and critical."`
 	StateDir field[string]        `key:"stateDir" is:"blank" doc:"Folder for the control plane's last verified revocations, which rule after a restart. One folder for each sidecar."`
 }
 

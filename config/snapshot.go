@@ -108,7 +108,9 @@ type KillSwitch struct {
 	File     string // empty: no file source
 	NATS     NATS
 	MaxStale time.Duration
-	StateDir string
+	// StaleRisks are denied after it, beside high and critical.
+	StaleRisks []string
+	StateDir   string
 }
 
 // NATS is the bus to the control plane.

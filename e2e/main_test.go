@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// binDir holds the binary under test, built at most once in a run.
+// binDir holds the binaries under test, each built at most once in a run.
 var binDir string
 
 func TestMain(m *testing.M) {
@@ -28,14 +28,19 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-var sidecarBinary = sync.OnceValues(func() (string, error) {
-	bin := filepath.Join(binDir, "sidecar")
-	out, err := exec.Command("go", "build", "-o", bin, "github.com/toolgate/toolgate/cmd/sidecar").CombinedOutput()
+var (
+	sidecarBinary    = sync.OnceValues(func() (string, error) { return build("sidecar") })
+	killswitchBinary = sync.OnceValues(func() (string, error) { return build("killswitch") })
+)
+
+func build(name string) (string, error) {
+	bin := filepath.Join(binDir, name)
+	out, err := exec.Command("go", "build", "-o", bin, "github.com/toolgate/toolgate/cmd/"+name).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return bin, nil
-})
+}
 
 // missing skips the test, or fails it where everything is meant to be installed.
 func missing(t *testing.T, what string) {

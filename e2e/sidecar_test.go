@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -20,17 +21,28 @@ type sidecar struct {
 	stdout, stderr         lockedBuffer
 	cmd                    *exec.Cmd
 	exited                 chan struct{}
+	killed                 bool
 }
 
-// start runs the sidecar on the world's config and waits until it is ready. It ends with the test, if not by stop before.
+// start runs a sidecar with a revocations file and waits until it is ready. It ends with the test, if not by stop before.
 func (w *world) start(t *testing.T) *sidecar {
+	t.Helper()
+	s := w.launch(t, "sidecar", w.fromFile())
+	eventually(t, "the sidecar is ready", s.ready)
+	return s
+}
+
+// launch runs a sidecar under a name, which is its pod's as well, and waits until it listens.
+func (w *world) launch(t *testing.T, name, killSwitch string) *sidecar {
 	t.Helper()
 	bin, err := sidecarBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sidecar{caFile: filepath.Join(w.dir, "intercept-ca.pem"), exited: make(chan struct{})}
-	s.cmd = exec.Command(bin, "run", "--config", filepath.Join(w.dir, "sidecar.yaml"))
+	w.render(t, "sidecar.yaml", name+".yaml", map[string]string{"Name": name, "KillSwitch": killSwitch})
+	s := &sidecar{caFile: filepath.Join(w.dir, name+"-ca.pem"), exited: make(chan struct{})}
+	s.cmd = exec.Command(bin, "run", "--config", filepath.Join(w.dir, name+".yaml"))
+	s.cmd.Env = append(os.Environ(), "POD_NAME="+name, "POD_NAMESPACE=shop")
 	s.cmd.Stdout, s.cmd.Stderr = &s.stdout, &s.stderr
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -42,7 +54,7 @@ func (w *world) start(t *testing.T) *sidecar {
 			t.Logf("the sidecar's log:\n%s\nits records:\n%s", s.stderr.String(), s.stdout.String())
 		}
 	})
-	eventually(t, "the sidecar is ready", func() bool {
+	eventually(t, "the sidecar listens", func() bool {
 		select {
 		case <-s.exited:
 			t.Fatal("the sidecar has exited")
@@ -50,7 +62,7 @@ func (w *world) start(t *testing.T) *sidecar {
 		}
 		at := s.listening()
 		s.tool, s.tokenFile, s.admin = at["tool"], at["tokenfile"], at["admin"]
-		return s.tool != "" && s.tokenFile != "" && s.ready()
+		return s.tool != "" && s.tokenFile != "" && s.admin != ""
 	})
 	return s
 }
@@ -82,6 +94,9 @@ func (s *sidecar) ready() bool {
 // stop ends the sidecar in the way that Kubernetes does.
 func (s *sidecar) stop(t *testing.T) {
 	t.Helper()
+	if s.killed {
+		return
+	}
 	_ = s.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended already
 	select {
 	case <-s.exited:
@@ -93,6 +108,13 @@ func (s *sidecar) stop(t *testing.T) {
 		<-s.exited
 		t.Error("the sidecar did not end within 20 s of SIGTERM")
 	}
+}
+
+// kill ends the sidecar without a word.
+func (s *sidecar) kill() {
+	s.killed = true
+	_ = s.cmd.Process.Kill()
+	<-s.exited
 }
 
 // record is one line of the audit log.

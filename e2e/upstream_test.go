@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"crypto/sha1"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,6 +79,7 @@ func newUpstream(t *testing.T, issuer, gitRoot string) *upstream {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/orders/{id}", u.order)
 	mux.HandleFunc("GET /sse", u.events)
+	mux.HandleFunc("GET /ws", websocket)
 	mux.HandleFunc("/echo", echo)
 	if gitRoot != "" {
 		mux.Handle("/git/", gitBackend(t, gitRoot))
@@ -172,6 +175,20 @@ func (u *upstream) events(w http.ResponseWriter, r *http.Request) {
 	u.streams.Add(1)
 	defer u.streams.Add(-1)
 	<-r.Context().Done()
+}
+
+// websocket accepts the handshake (RFC 6455, section 4.2.2) and then says nothing until its client is gone.
+func websocket(w http.ResponseWriter, r *http.Request) {
+	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n",
+		base64.StdEncoding.EncodeToString(sum[:]))
+	_, _ = io.Copy(io.Discard, conn)
 }
 
 // echo is an upstream that shows its client the credential that it was sent: in a header, in the body, split over two writes,

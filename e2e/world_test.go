@@ -1,7 +1,8 @@
 package e2e
 
 import (
-	"os"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,29 +51,32 @@ func newWorld(t *testing.T, gitRoot string, as func(*testing.T, *world) authorit
 	write(t, w.dir, "workload.jwt", w.mint(t, map[string]any{"sub": workloadSub, "aud": workloadAud}))
 	write(t, w.dir, "task.jwt", w.task(t, "user:alice"))
 	write(t, w.dir, "revocations.yaml", noRevocation)
-	if err := os.Mkdir(filepath.Join(w.dir, "state"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	w.render(t, "sidecar.yaml")
-	w.render(t, "manifest.yaml")
+	w.render(t, "manifest.yaml", "manifest.yaml", nil)
 	return w
 }
 
-// render fills a template of testdata into the world's folder.
-func (w *world) render(t *testing.T, name string) {
+// fromFile is a sidecar's kill switch with a revocations file alone.
+func (w *world) fromFile() string {
+	return fmt.Sprintf("killSwitch: {file: %q}", filepath.Join(w.dir, "revocations.yaml"))
+}
+
+// render fills a template of testdata into a file of the world's folder.
+func (w *world) render(t *testing.T, name, as string, more map[string]string) {
 	t.Helper()
 	tmpl, err := template.New(name).Option("missingkey=error").ParseFiles(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := tmpl.Execute(&b, map[string]string{
+	values := map[string]string{
 		"Dir": w.dir, "Port": w.up.port, "DNS": w.dns.addr, "TaskIssuer": w.tasks.URL(),
 		"TokenURL": w.as.tokenURL, "ClientAuth": w.as.clientAuth,
-	}); err != nil {
+	}
+	maps.Copy(values, more)
+	if err := tmpl.Execute(&b, values); err != nil {
 		t.Fatal(err)
 	}
-	write(t, w.dir, name, b.String())
+	write(t, w.dir, as, b.String())
 }
 
 func (w *world) mint(t *testing.T, claims map[string]any) string {

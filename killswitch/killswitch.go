@@ -2,6 +2,7 @@ package killswitch
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,7 +14,14 @@ type Scope struct {
 	CapabilityClasses      []string
 	Risk                   string // low, medium, high, critical
 	Host                   string // canonical
+
+	// Inside is set for what carries calls that are guarded themselves: how many there were. Above 0 those are counted, and
+	// it is not, though it is cut like any other.
+	Inside *atomic.Int32
 }
+
+// counts reports whether it is a call of its own.
+func (s *Scope) counts() bool { return s.Inside == nil || s.Inside.Load() == 0 }
 
 // Revocation is one entry of the kill switch. At tells people when it was decided and has no effect: a revocation
 // rules from the moment it is applied, also where At is in the future, since clocks differ and stopping late is worse.
@@ -42,7 +50,8 @@ func (e *Tripped) Error() string {
 	return fmt.Sprintf("revoked by %q: %q", e.Revocation.ID, e.Revocation.Reason)
 }
 
-// Stale is the error of a call of a high or critical tool while a source has not been heard for the switch's maxStale.
+// Stale is the error of a call of a high or critical tool, or of another risk that DenyStale named, while a source has not
+// been heard for the switch's maxStale.
 type Stale struct {
 	Source string
 	Age    time.Duration // negative: never heard
@@ -62,6 +71,8 @@ type Status struct {
 	Active   int           // revocations in force now
 	Age      time.Duration // since the least recently heard source was heard; negative: one never was; 0 without sources
 	Stale    bool
-	Sources  map[string]time.Duration // age by source
-	Running  int                      // guarded calls
+	// StaleRisks are the risks of tools that are denied while it is stale.
+	StaleRisks []string
+	Sources    map[string]time.Duration // age by source
+	Running    int                      // guarded calls
 }

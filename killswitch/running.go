@@ -19,7 +19,6 @@ type registry struct {
 type shard struct {
 	mu   sync.Mutex
 	root call
-	n    int
 	_    [64]byte // keeps two shards' locks off one cache line
 }
 
@@ -42,7 +41,6 @@ func (g *registry) add(c *call) {
 	}
 	c.prev, c.next = s.root.prev, &s.root
 	c.prev.next, s.root.prev = c, c
-	s.n++
 }
 
 // end removes the call, once, and releases its context.
@@ -51,13 +49,12 @@ func (g *registry) end(c *call, cause error) {
 	if c.next != nil {
 		c.prev.next, c.next.prev = c.next, c.prev
 		c.prev, c.next = nil, nil
-		c.shard.n--
 	}
 	c.shard.mu.Unlock()
 	c.cancel(cause)
 }
 
-// cancel ends the context of every call for which covering returns a revocation, and returns how many it ended. The calls
+// cancel ends the context of every call for which covering returns a revocation, and returns how many that count it ended. The calls
 // stay registered until their owners end them, and one that was ended is not counted again. Contexts are cancelled without
 // a lock held, since that may run the owner's callbacks.
 func (g *registry) cancel(covering func(*Scope) *Revocation) int {
@@ -74,24 +71,26 @@ func (g *registry) cancel(covering func(*Scope) *Revocation) int {
 			if r := covering(&c.scope); r != nil {
 				c.cut = true
 				hit, by = append(hit, c), append(by, r)
+				if c.scope.counts() {
+					ended++
+				}
 			}
 		}
 		s.mu.Unlock()
 		for j, c := range hit {
 			c.cancel(&Tripped{*by[j]})
 		}
-		ended += len(hit)
 	}
 	return ended
 }
 
-// each calls f with the scope of every running call that was not cut, with a lock held: f must be quick.
+// each calls f with the scope of every running call that counts and was not cut, with a lock held: f must be quick.
 func (g *registry) each(f func(*Scope)) {
 	for i := range g.shard {
 		s := &g.shard[i]
 		s.mu.Lock()
 		for c := s.root.next; c != nil && c != &s.root; c = c.next {
-			if !c.cut {
+			if !c.cut && c.scope.counts() {
 				f(&c.scope)
 			}
 		}
@@ -104,7 +103,11 @@ func (g *registry) count() int {
 	for i := range g.shard {
 		s := &g.shard[i]
 		s.mu.Lock()
-		n += s.n
+		for c := s.root.next; c != nil && c != &s.root; c = c.next {
+			if c.scope.counts() {
+				n++
+			}
+		}
 		s.mu.Unlock()
 	}
 	return n

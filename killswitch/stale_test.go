@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +59,28 @@ func TestStale(t *testing.T) {
 			t.Fatal("stale after both were heard")
 		}
 	})
+}
+
+func TestDenyStale(t *testing.T) {
+	for _, tt := range []struct{ risks, denied []string }{
+		{nil, []string{"high", "critical"}},
+		{[]string{"medium"}, []string{"medium", "high", "critical"}},
+		{[]string{"critical", "low"}, []string{"low", "high", "critical"}},
+	} {
+		k := New(time.Minute, "nats")
+		k.DenyStale(tt.risks...)
+		if st := k.Status(); !slices.Equal(st.StaleRisks, tt.denied) {
+			t.Errorf("%v: %v", tt.risks, st.StaleRisks)
+		}
+		for _, risk := range []string{"low", "medium", "high", "critical"} {
+			if denied := k.Check(Scope{Tool: "t", Risk: risk}) != nil; denied != slices.Contains(tt.denied, risk) {
+				t.Errorf("%v: %s is denied: %v", tt.risks, risk, denied)
+			}
+		}
+		if k.Check(Scope{Tool: "t", Risk: "odd"}) == nil {
+			t.Errorf("%v: an unknown risk goes on", tt.risks)
+		}
+	}
 }
 
 func TestStaleDisabled(t *testing.T) {

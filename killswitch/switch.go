@@ -17,6 +17,7 @@ type Switch struct {
 	now      func() time.Time
 	start    time.Time // origin of source.heard; it carries the monotonic clock, so that a moved wall clock changes no age
 	sources  []*source // sorted by name, never changed
+	goOn     []string  // risks of tools that go on while a source is stale
 
 	set     atomic.Pointer[set] // what calls are checked against
 	running registry
@@ -39,12 +40,18 @@ func New(maxStale time.Duration, sources ...string) *Switch {
 }
 
 func newSwitch(now func() time.Time, maxStale time.Duration, names ...string) *Switch {
-	k := &Switch{maxStale: maxStale, now: now, start: now()}
+	k := &Switch{maxStale: maxStale, now: now, start: now(), goOn: []string{"low", "medium"}}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		k.sources = append(k.sources, &source{name: name})
 	}
 	k.set.Store(&set{})
 	return k
+}
+
+// DenyStale denies tools of these risks as well while a source is stale. High and critical ones, and those of an unknown
+// risk, are denied in any case. Not for use once calls are checked.
+func (k *Switch) DenyStale(risks ...string) {
+	k.goOn = slices.DeleteFunc(slices.Clone(k.goOn), func(r string) bool { return slices.Contains(risks, r) })
 }
 
 // Check refuses like Guard but guards nothing.
@@ -58,16 +65,13 @@ func (k *Switch) check(set *set, s *Scope) error {
 	if r := set.find(s, &c); r != nil {
 		return &Tripped{*r}
 	}
-	if k.maxStale > 0 && len(k.sources) > 0 && grave(s.Risk) {
+	if k.maxStale > 0 && len(k.sources) > 0 && !slices.Contains(k.goOn, s.Risk) {
 		if oldest, age := k.oldest(c.time()); age < 0 || age > k.maxStale {
 			return &Stale{Source: oldest, Age: age}
 		}
 	}
 	return nil
 }
-
-// grave reports whether a call of this risk needs a fresh switch. An unknown risk counts as a high one.
-func grave(risk string) bool { return risk != "low" && risk != "medium" }
 
 // oldest returns the least recently heard source and its age, negative if it was never heard.
 func (k *Switch) oldest(now time.Time) (string, time.Duration) {
@@ -147,6 +151,11 @@ func (k *Switch) OnRevoke(f func(Revocation)) {
 func (k *Switch) Status() Status {
 	now := k.now()
 	st := Status{Revision: k.revision.Load(), Running: k.running.count(), Sources: map[string]time.Duration{}}
+	for _, r := range risks {
+		if !slices.Contains(k.goOn, r) {
+			st.StaleRisks = append(st.StaleRisks, r)
+		}
+	}
 	for _, r := range k.set.Load().list {
 		if !r.expired(now) {
 			st.Active++

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,6 +62,36 @@ func TestGuardCutsOnlyWhatIsCovered(t *testing.T) {
 	}
 	if k1.Err() == nil {
 		t.Fatal("restoring revived a call")
+	}
+}
+
+// TestInside: what carries calls is cut with them and counted only while it has carried none.
+func TestInside(t *testing.T) {
+	k := New(0, "s")
+	var inside atomic.Int32
+	tunnel, end, err := k.Guard(t.Context(), Scope{Tool: "t", Inside: &inside})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end(nil)
+	all := Selector{Tool: []string{"t"}}
+	counts := func(want int) {
+		t.Helper()
+		if got := []int{k.Count(all), k.Status().Running, k.Summary(1)[0].Calls}; got[0] != want || got[1] != want || got[2] != want {
+			t.Errorf("%d running calls, expected %d", got, want)
+		}
+	}
+	counts(1)
+	inside.Add(1)
+	request, end2, err := k.Guard(t.Context(), Scope{Tool: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end2(nil)
+	counts(1)
+	effect, err := k.Apply("s", []Revocation{revoke("r", all)})
+	if err != nil || effect.Cut != 1 || tunnel.Err() == nil || request.Err() == nil {
+		t.Errorf("%+v, %v; the tunnel: %v, the request: %v", effect, err, tunnel.Err(), request.Err())
 	}
 }
 

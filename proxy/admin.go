@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/redact"
@@ -64,7 +65,7 @@ func (p *Proxy) ready(ctx context.Context) (map[string]string, bool) {
 
 // staleReason says what is denied, and what is wrong with the control plane's log if something is.
 func (p *Proxy) staleReason() string {
-	reason := "stale: high and critical tools are denied"
+	reason := "stale: tools of risk " + strings.Join(p.kill.Status().StaleRisks, ", ") + " are denied"
 	if _, refused, _ := p.killLog(); refused != "" {
 		reason += "; the control plane's log was refused: " + refused
 	}

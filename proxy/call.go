@@ -42,6 +42,8 @@ type call struct {
 	handed     bool       // another goroutine finishes the call; read and written by the handler's only
 	done       bool
 	within     *tunnel // the intercepted tunnel that the request came through
+
+	inside atomic.Int32 // of an intercepted tunnel: the requests that came through it
 }
 
 // begin opens the record of a call, before any check.

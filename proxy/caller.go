@@ -87,11 +87,15 @@ func (c *call) missingTraceField(tool *config.Tool, a *ask) string {
 
 // scope is the call as the kill switch sees it.
 func (c *call) scope() killswitch.Scope {
-	return killswitch.Scope{
+	s := killswitch.Scope{
 		Tool: c.tool.Name, Version: c.tool.Version, Risk: c.tool.Risk, CapabilityClasses: c.tool.CapabilityClasses,
 		Tenant: c.caller.Tenant, Subject: c.caller.Subject, Agent: c.caller.Agent, Task: c.caller.Task, Run: c.caller.Run,
 		Host: c.target.Host,
 	}
+	if c.target.Scheme == "" {
+		s.Inside = &c.inside
+	}
+	return s
 }
 
 // subject is the call as the broker sees it.

@@ -109,7 +109,7 @@ func statusOf(answer []byte) int {
 func (p *Proxy) refuseUnread(listener string, t *tunnel, conn net.Conn, status int) {
 	c := p.begin(listener, "request")
 	if t != nil {
-		t.requests.Add(1)
+		t.connect.inside.Add(1)
 		c.rec.Intercepted, c.rec.Tool, c.rec.Host, c.rec.Port = true, t.tool, t.target.Host, t.target.Port
 	}
 	d := deny(BadRequest, "The request is not well-formed HTTP.", nil)

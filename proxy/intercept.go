@@ -25,7 +25,6 @@ type tunnel struct {
 	proxyCredentials   *proxyCredentials
 	connect            *call // the CONNECT, recorded only when no request came of it
 	stop               func() bool
-	requests           atomic.Int32
 	cause              atomic.Pointer[error]    // why it was cut from here
 	h1                 atomic.Pointer[h1Client] // while requests are plain
 	leaving            atomic.Bool              // the sidecar stops
@@ -253,7 +252,7 @@ func (t *tunnel) close(conn net.Conn) {
 		}
 		t.connect.proxy.tunnels.remove(&t.open)
 		c := t.connect
-		if t.requests.Load() > 0 {
+		if t.connect.inside.Load() > 0 {
 			c.forget()
 			return
 		}
@@ -287,7 +286,7 @@ func (s *innerServer) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *innerServer) carry(ctx context.Context, t *tunnel, scheme string, w http.ResponseWriter, r *http.Request) {
-	t.requests.Add(1)
+	t.connect.inside.Add(1)
 	t.touch()
 	c := s.proxy.begin(t.listener, "request")
 	c.rec.Intercepted = true

@@ -30,6 +30,9 @@ func newKillMetrics(r *prometheus.Registry) killMetrics {
 		k.acks.WithLabelValues(result)
 		k.writes.WithLabelValues(result)
 	}
+	for _, kind := range []string{"malformed", "unknown_key", "forged", "other_log", "gap", "behind", "fork", "rollback", "replayed"} {
+		k.refused.WithLabelValues(kind)
+	}
 	return k
 }
 

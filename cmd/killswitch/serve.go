@@ -29,6 +29,7 @@ type settings struct {
 	dir, listen, tlsCert, tlsKey, tokens string
 
 	natsListen, natsCert, natsKey  string
+	insecure, natsInsecure         bool
 	natsURL, natsCreds, natsCAFile string
 	replicas                       int
 
@@ -51,11 +52,13 @@ func newServe() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.dir, "dir", "", "the `folder` for keys, credentials and the log; made when missing")
-	f.StringVar(&s.listen, "listen", "127.0.0.1:15030", "the `address` of the HTTP API; other than loopback needs --tokens")
+	f.StringVar(&s.listen, "listen", "127.0.0.1:15030", "the `address` of the HTTP API; other than loopback needs --tokens and --tls-cert")
+	f.BoolVar(&s.insecure, "insecure-listen", false, "listen beyond loopback without TLS: behind a proxy that ends TLS, and where nobody else can reach it")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "the API's certificate, a PEM `file`")
 	f.StringVar(&s.tlsKey, "tls-key", "", "its key, a PEM `file`")
 	f.StringVar(&s.tokens, "tokens", "", "the `file` of those who may ask; see killswitch token")
-	f.StringVar(&s.natsListen, "nats-listen", "127.0.0.1:4222", "the `address` where sidecars reach the NATS server")
+	f.StringVar(&s.natsListen, "nats-listen", "127.0.0.1:4222", "the `address` where sidecars reach the NATS server; other than loopback needs --nats-tls-cert")
+	f.BoolVar(&s.natsInsecure, "insecure-nats-listen", false, "listen beyond loopback without TLS: who is on the way learns what is revoked and why, and can hold it back")
 	f.StringVar(&s.natsCert, "nats-tls-cert", "", "the NATS server's certificate, a PEM `file`")
 	f.StringVar(&s.natsKey, "nats-tls-key", "", "its key, a PEM `file`")
 	f.StringVar(&s.natsURL, "nats", "", "the `URLs` of an existing cluster, with commas between; then no NATS server is run")
@@ -109,8 +112,11 @@ func (s *settings) options() (o central.Options, err error) {
 	if s.tokens == "" && !loopback(s.listen) {
 		return o, fmt.Errorf("found --listen %s without --tokens, expected a loopback address: whoever reaches it could ask", s.listen)
 	}
-	if s.tlsCert == "" && !loopback(s.listen) {
-		return o, fmt.Errorf("found --listen %s without --tls-cert, expected a loopback address: tokens would cross the network in the clear", s.listen)
+	if s.tlsCert == "" && !s.insecure && !loopback(s.listen) {
+		return o, fmt.Errorf("found --listen %s without --tls-cert, expected a loopback address or --insecure-listen: tokens would cross the network in the clear", s.listen)
+	}
+	if s.natsURL == "" && s.natsCert == "" && !s.natsInsecure && !loopback(s.natsListen) {
+		return o, fmt.Errorf("found --nats-listen %s without --nats-tls-cert, expected a loopback address or --insecure-nats-listen: what is revoked would cross the network in the clear", s.natsListen)
 	}
 	return o, nil
 }
@@ -206,7 +212,11 @@ func (s *settings) greet(say func(string), address, url, hint, key string) {
 	if s.natsURL != "" {
 		creds = "sidecar.creds" // issued by the cluster's operator
 	}
-	say(fmt.Sprintf("killSwitch:\n  nats:\n    servers: [%q]\n    credentialsFile: %s\n    publicKey: %q\n", url, creds, key))
+	ca := ""
+	if s.natsCert != "" {
+		ca = "    # caFile: FILE, where the certificate is of a CA that the system does not know\n"
+	}
+	say(fmt.Sprintf("killSwitch:\n  nats:\n    servers: [%q]\n    credentialsFile: %s\n    publicKey: %q\n%s", url, creds, key, ca))
 }
 
 // authenticator reads the tokens file, or makes a token that lives as long as the process. hint says how to use it.
@@ -271,8 +281,6 @@ func (s *settings) bus(log *slog.Logger) (conn *nats.Conn, url string, stop func
 			return nil, "", nil, fmt.Errorf("--nats-tls-cert: %w", err)
 		}
 		server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	} else if !loopback(s.natsListen) {
-		log.Warn("NATS goes over the network without TLS: who listens learns what is revoked and why; entries stay signed")
 	}
 	ns, err := natsd.Start(server)
 	if err != nil {

@@ -76,8 +76,13 @@ func (w *waiting) follow(cmd *cobra.Command, c *client, revision uint64) (centra
 	ctx, cancel := context.WithTimeout(cmd.Context(), w.timeout)
 	defer cancel()
 	path := fmt.Sprintf("/v1/revisions/%d/progress", revision)
-	var p central.Progress
-	if err := c.do(cmd.Context(), "GET", path, nil, &p); err != nil {
+	ask := func(ctx context.Context, query string) (central.Progress, error) {
+		return insist(ctx, cmd.ErrOrStderr(), true, func(ctx context.Context) (p central.Progress, err error) {
+			return p, c.do(ctx, "GET", path+query, nil, &p)
+		})
+	}
+	p, err := ask(cmd.Context(), "")
+	if err != nil {
 		return p, err
 	}
 	for said := ""; !p.Done(); {
@@ -85,8 +90,7 @@ func (w *waiting) follow(cmd *cobra.Command, c *client, revision uint64) (centra
 			fmt.Fprintln(cmd.ErrOrStderr(), now)
 			said = now
 		}
-		next := central.Progress{}
-		err := c.do(ctx, "GET", fmt.Sprintf("%s?wait=1&acks=%d", path, p.Acked), nil, &next)
+		next, err := ask(ctx, fmt.Sprintf("?wait=1&acks=%d", p.Acked))
 		if ctx.Err() != nil {
 			break
 		}

@@ -94,13 +94,26 @@ func TestKillSwitchGrowsStale(t *testing.T) {
 			t.Errorf("%s: %s, expected %s", tool, got, want)
 		}
 	}
-	if status, page := r.adminPage("/readyz"); status != 503 || !strings.Contains(page, `"kill_switch":"stale: high and critical tools are denied"`) {
+	if status, page := r.adminPage("/readyz"); status != 503 || !strings.Contains(page, `"kill_switch":"stale: tools of risk high, critical are denied"`) {
 		t.Errorf("/readyz: %d %s", status, page)
 	}
 	l.write("revocations.yaml", good)
 	eventually(t, "the switch is heard", func() bool { return code("solo", "solo") == "allow" })
 	if status, page := r.adminPage("/readyz"); status != 200 {
 		t.Errorf("/readyz: %d %s", status, page)
+	}
+}
+
+// TestKillSwitchHoldsLowerRisks: staleRisks holds tools that would go on.
+func TestKillSwitchHoldsLowerRisks(t *testing.T) {
+	l := newLab(t)
+	l.edit("sidecar.yaml", "file: revocations.yaml, maxStale: 60s", "file: not-there.yaml, staleRisks: [medium, high, critical]")
+	r := l.start()
+	if got := r.code("multi", "reader", l.mint(nil), l.url("https", "pass.ok.test", "/")); got != "kill_switch_stale" {
+		t.Errorf("a tool of medium risk: %s", got)
+	}
+	if _, page := r.adminPage("/readyz"); !strings.Contains(page, "stale: tools of risk medium, high, critical are denied") {
+		t.Errorf("/readyz: %s", page)
 	}
 }
 

@@ -29,8 +29,14 @@ func killSources(c config.KillSwitch) []string {
 	return names
 }
 
+func newSwitch(c config.KillSwitch) *killswitch.Switch {
+	k := killswitch.New(c.MaxStale, killSources(c)...)
+	k.DenyStale(c.StaleRisks...)
+	return k
+}
+
 func (a *app) openKillSwitch(c config.KillSwitch) {
-	a.kill = killswitch.New(c.MaxStale, killSources(c)...)
+	a.kill = newSwitch(c)
 	if c.File != "" {
 		a.file = &killswitch.File{Path: c.File, Name: fileSource, Switch: a.kill, Decode: config.LoadRevocations}
 	}
@@ -96,7 +102,7 @@ func (a *app) leaveBus(ctx context.Context) {
 // counts as the control plane's present word, since nobody is asked.
 func presentSwitch(s *config.Snapshot) (*killswitch.Switch, error) {
 	c := s.KillSwitch
-	k := killswitch.New(c.MaxStale, killSources(c)...)
+	k := newSwitch(c)
 	if revocationsReadable(s) {
 		file := killswitch.File{Path: c.File, Name: fileSource, Switch: k, Decode: config.LoadRevocations}
 		if err := file.Load(); err != nil {

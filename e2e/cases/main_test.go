@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// outside builds the sidecar, which may need the network, and runs the tests inside.
+// outside builds the sidecar and the control plane, which may need the network, and runs the tests inside.
 func outside() (int, error) {
 	dir, err := os.MkdirTemp("", "toolgate-cases-")
 	if err != nil {
@@ -51,11 +51,11 @@ func outside() (int, error) {
 		return 0, err
 	}
 	bin := filepath.Join(dir, "sidecar")
-	args := []string{"build", "-o", bin}
+	args := []string{"build", "-o", dir}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	out, err := exec.Command("go", append(args, "github.com/toolgate/toolgate/cmd/sidecar")...).CombinedOutput()
+	out, err := exec.Command("go", append(args, "github.com/toolgate/toolgate/cmd/sidecar", "github.com/toolgate/toolgate/cmd/killswitch")...).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("go build: %w\n%s", err, out)
 	}

@@ -48,14 +48,16 @@ type asking struct {
 	first        bool      // nothing was fetched since we connected
 	noCheckpoint bool      // there is none; begin with entry 1
 
-	nonce      string
-	nonceAt    time.Time
-	nonceAfter time.Time // no other before
-	nonces     int       // asked without success
-	compactTo  int       // entries kept before the next checkpoint is asked for
+	nonce         string
+	nonceAt       time.Time
+	nonceRevision uint64    // what we had then
+	nonceAfter    time.Time // no other before
+	nonces        int       // asked without success
+	doubt         bool      // a heartbeat was behind us; whether the log is, an answer must tell
+	compactTo     int       // entries kept before the next checkpoint is asked for
 }
 
-func (a *asking) calm() { a.nonces, a.failures = 0, 0 }
+func (a *asking) calm() { a.nonces, a.failures, a.doubt = 0, 0, false }
 
 // reconnected begins anew with what a new connection needs.
 func (s *Source) reconnected(now time.Time) {
@@ -77,7 +79,7 @@ func (s *Source) ask(now time.Time) {
 	if s.fetching == "" && !now.Before(s.fetchAfter) && (s.missing() || s.tooLong()) {
 		s.fetch(now)
 	}
-	if s.quiet(now) && !now.Before(s.nonceAfter) {
+	if (s.quiet(now) || s.doubt) && !now.Before(s.nonceAfter) {
 		s.askNonce(now)
 	}
 }
@@ -97,12 +99,20 @@ func (s *Source) patience() time.Duration {
 
 // askNonce asks for a heartbeat that must be new.
 func (s *Source) askNonce(now time.Time) {
-	s.nonce, s.nonceAt = rand.Text(), now
+	s.nonce, s.nonceAt, s.nonceRevision, s.doubt = rand.Text(), now, s.state.Revision, false
 	wait := min(time.Second<<min(s.nonces, 4), 3*HeartbeatEvery, max(s.patience(), tickEvery))
 	s.nonceAfter = now.Add(wait/2 + random.N(wait))
 	s.nonces++
 	b, _ := json.Marshal(SyncRequest{Nonce: s.nonce})
 	s.send(outgoing{subject: SubjectSync, reply: s.reply(forNonce), data: b})
+}
+
+// makeSure asks for a heartbeat soon, and not together with the whole fleet.
+func (s *Source) makeSure(now time.Time) {
+	if s.doubt {
+		return
+	}
+	s.doubt, s.nonceAfter = true, now.Add(random.N(soon))
 }
 
 // answersNonce uses the nonce up.
@@ -195,6 +205,7 @@ func (s *Source) checkpoint(c *ledger.Checkpoint, raw []byte) {
 		return
 	}
 	s.kept.begin(c, raw)
+	s.agreed = nil
 	s.dirty, s.unsaved = true, true
 }
 

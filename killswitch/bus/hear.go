@@ -37,10 +37,11 @@ type hearing struct {
 	ahead    time.Duration // of our clock, as used for the expiries in force
 	anchored bool          // the expiries in force are by the signer's clock
 
-	target  uint64            // the newest revision that something verified has shown
-	pending *ledger.Heartbeat // a fresh one that is ahead of state
-	heard   time.Time         // when the switch was last told
-	refused ledger.Kind       // stands until a heartbeat agrees with state
+	target  uint64      // the newest revision that something verified has shown
+	pending *beat       // a fresh one that is ahead of state
+	agreed  []byte      // the last heartbeat that agreed with state, as it was signed
+	heard   time.Time   // when the switch was last told
+	refused ledger.Kind // stands until a heartbeat agrees with state
 	warned  map[ledger.Kind]bool
 
 	asking
@@ -96,11 +97,10 @@ func (s *Source) take(m received) {
 func (s *Source) settle(now time.Time) {
 	s.moveExpiries(now)
 	s.enforce()
-	if s.pending != nil && s.pending.Revision <= s.state.Revision {
-		h := s.pending
+	if p := s.pending; p != nil && p.Revision <= s.state.Revision {
 		s.pending = nil
-		if s.fresh.now(now).Sub(h.At) <= lateness {
-			s.compare(h, now)
+		if s.fresh.now(now).Sub(p.At) <= lateness {
+			s.compare(p, now)
 		}
 	}
 	s.ask(now)
@@ -124,19 +124,33 @@ func (s *Source) entry(m received, fetched bool) {
 		}
 		return
 	}
+	s.agreed = nil
 	s.kept.add(e, m.msg.Data)
+	if s.o.StateDir == "" {
+		s.kept.keepLast()
+	}
 	s.dirty, s.unsaved = true, true
 	s.applied = append(s.applied, applied{e.At, m.at})
+}
+
+// beat is a heartbeat that was found to be new.
+type beat struct {
+	*ledger.Heartbeat
+	raw []byte
+	// since is the revision that we had when we asked for it; it was signed after that. Negative: unasked.
+	since int64
 }
 
 // heartbeat takes one that may be an answer to our nonce.
 func (s *Source) heartbeat(m received) {
 	h, err := s.o.Keys.DecodeHeartbeat(m.msg.Data)
+	b := &beat{Heartbeat: h, raw: m.msg.Data, since: -1}
 	switch {
 	case err != nil:
 		s.refuse(err)
 		return
 	case h.Nonce != "" && s.answersNonce(h.Nonce, m.at):
+		b.since = int64(s.nonceRevision)
 		s.fresh.answered(h, m.at)
 	case h.Nonce == "" && !s.fresh.anchored():
 		return // it may be an old one; the answer to our nonce will tell
@@ -147,21 +161,24 @@ func (s *Source) heartbeat(m received) {
 	s.moveExpiries(m.at)
 	s.enforce() // what it agrees with must be in force before it counts
 	if !s.dirty {
-		s.compare(h, m.at)
+		s.compare(b, m.at)
 	}
 }
 
-// compare draws the conclusion of a fresh heartbeat.
-func (s *Source) compare(h *ledger.Heartbeat, now time.Time) {
-	err := s.state.Compare(h)
+// compare draws the conclusion of a fresh heartbeat. That the log ends before ours may be said by a replica that signed just
+// before our newest entry, whatever the clocks of the replicas say. So it is believed only of an answer to a question that
+// was asked when we had that entry.
+func (s *Source) compare(b *beat, now time.Time) {
+	err := s.state.Compare(b.Heartbeat)
 	switch {
 	case err == nil:
+		s.agreed = b.raw
 		s.inSync(now)
 	case errors.Is(err, &ledger.Error{Kind: ledger.Gap}):
-		s.target = max(s.target, h.Revision)
-		s.pending = h
-	case errors.Is(err, &ledger.Error{Kind: ledger.Rollback}) && !h.At.After(s.state.At.Add(HeartbeatEvery)):
-		// A replica that has not read the newest entry yet. It does not count as hearing either.
+		s.target = max(s.target, b.Revision)
+		s.pending = b
+	case errors.Is(err, &ledger.Error{Kind: ledger.Rollback}) && b.since < int64(s.state.Revision):
+		s.makeSure(now)
 	default:
 		s.refuse(err)
 	}
@@ -249,6 +266,27 @@ func (s *Source) enforce() {
 // show publishes what is known to other goroutines.
 func (s *Source) show() {
 	if v := s.view.Load(); v == nil || v.Revision != s.state.Revision || v.Head != s.state.Head || v.Refused != s.refused {
-		s.view.Store(&View{Revision: s.state.Revision, Head: s.state.Head, Refused: s.refused})
+		s.view.Store(&View{Revision: s.state.Revision, Head: s.state.Head, Refused: s.refused, proof: s.proof()})
 	}
+}
+
+// maxProof bounds a proof, so that a status fits into a message.
+const maxProof = 128 << 10
+
+// proof is what shows the control plane that its store has lost entries or is another one: the newest that we hold of what
+// it has signed. Nil while nothing of that kind is refused.
+func (s *Source) proof() []byte {
+	switch s.refused {
+	case ledger.Rollback, ledger.Fork, ledger.OtherLog:
+	default:
+		return nil
+	}
+	raw := s.agreed // small whatever the log holds
+	if raw == nil {
+		raw = s.kept.newest()
+	}
+	if len(raw) > maxProof {
+		return nil
+	}
+	return raw
 }

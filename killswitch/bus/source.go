@@ -47,6 +47,8 @@ type View struct {
 	Head      ledger.Hash
 	Refused   ledger.Kind // the last refusal that still stands
 	Connected bool
+
+	proof []byte // see Status.Proof
 }
 
 // Source is the sidecar's end of the bus. It follows the signed log, puts what it revokes in force, and tells the control

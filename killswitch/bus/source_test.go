@@ -316,14 +316,12 @@ func TestRollbackAndFork(t *testing.T) {
 	eventually(t, "the older entry is refused", func() bool { return s.count("refused behind") > 0 })
 
 	// A control plane that was restored from a backup, with the same key: its log ends before ours.
-	c.Silent.Store(true)
-	older := ledger.Heartbeat{Version: 1, Log: six.Log, Revision: 1, Head: six.Hash(), At: c.Now().Add(6 * time.Second), Instance: "backup"}
-	if err := c.Signer.SignHeartbeat(&older); err != nil {
-		t.Fatal(err)
-	}
-	c.Publish(bus.SubjectHeartbeat, older.Encode())
+	statuses := subscribe(t, c, bus.AllStatuses)
+	c.Rewind(six)
 	eventually(t, "a rollback is seen", func() bool { return s.View().Refused == ledger.Rollback })
 	eventually(t, "stale", s.stale)
+	proves(t, c, statuses, ledger.Rollback, seven)
+	c.Silent.Store(true)
 	fork := *seven
 	fork.ID, fork.Signature = "other", ledger.Signature{}
 	if err := c.Signer.Sign(&fork); err != nil {
@@ -331,11 +329,90 @@ func TestRollbackAndFork(t *testing.T) {
 	}
 	c.Publish(bus.SubjectLive, fork.Encode())
 	eventually(t, "a fork is seen", func() bool { return s.View().Refused == ledger.Fork })
+	proves(t, c, statuses, ledger.Fork, seven)
 	if !s.revoked("a") || !s.revoked("b") || s.revoked("other") {
 		t.Error("what was revoked has changed")
 	}
-	if s.log.count("kind=fork") != 1 || s.log.count("kind=rollback") != 1 || s.log.count("kind=behind") != 1 {
-		t.Error("not logged once each")
+	if s.log.count("kind=fork") != 1 || s.log.count("kind=rollback") != 1 {
+		t.Errorf("not logged once each:\n%s", s.log.b.String())
+	}
+}
+
+// proves waits for a status that refuses and proves what was signed as e.
+func proves(t *testing.T, c *bustest.Central, statuses *nats.Subscription, refused ledger.Kind, e *ledger.Entry) {
+	t.Helper()
+	var st bus.Status
+	for next(t, statuses, &st); st.Refused != refused; next(t, statuses, &st) {
+	}
+	if signed, err := c.Keys().Decode(st.Proof); err == nil {
+		if signed.Hash() != e.Hash() {
+			t.Errorf("the proof is entry %d", signed.Revision)
+		}
+		return
+	}
+	if h, err := c.Keys().DecodeHeartbeat(st.Proof); err != nil || h.Revision != e.Revision || h.Head != e.Hash() {
+		t.Errorf("the proof %s: %v", st.Proof, err)
+	}
+}
+
+// A sidecar that was started with a saved state, and agreed with nobody since, proves by what it has saved: an entry, or
+// the checkpoint.
+func TestProofFromTheSavedState(t *testing.T) {
+	for _, checkpoint := range []bool{false, true} {
+		c := bustest.Start(t, 50*time.Millisecond)
+		statuses := subscribe(t, c, bus.AllStatuses)
+		one := c.Revoke("r1", tool("a"))
+		two := c.Revoke("r2", tool("b"))
+		if checkpoint {
+			c.Checkpoint()
+		}
+		dir, _ := savedState(t, c)
+		c.Rewind(one)
+		s := begin(t, c, time.Minute, inDir(dir))
+		eventually(t, "a rollback is seen", func() bool { return s.View().Refused == ledger.Rollback })
+		var st bus.Status
+		for next(t, statuses, &st); st.Refused == ""; next(t, statuses, &st) {
+		}
+		log, revision, head := "", uint64(0), ledger.Hash("")
+		if p, err := c.Keys().DecodeCheckpoint(st.Proof); err == nil && checkpoint {
+			log, revision, head = p.Log, p.Revision, p.Head
+		} else if e, err := c.Keys().Decode(st.Proof); err == nil && !checkpoint {
+			log, revision, head = e.Log, e.Revision, e.Hash()
+		}
+		if log != two.Log || revision != 2 || head != two.Hash() {
+			t.Errorf("checkpoint %v: the proof %s", checkpoint, st.Proof)
+		}
+		s.Close()
+		c.Stop()
+	}
+}
+
+// A replica that has not read the newest entry yet says that the log ends before it. That is no rollback, however its clock
+// stands: whoever is asked afterwards knows better.
+func TestALateReplicaIsNoRollback(t *testing.T) {
+	c := bustest.Start(t, 0)
+	asked := subscribe(t, c, bus.SubjectSync)
+	s := begin(t, c, time.Minute)
+	one := c.Revoke("r1", tool("a"))
+	c.Revoke("r2", tool("b"))
+	eventually(t, "both", func() bool { return s.revoked("a") && s.revoked("b") })
+	s.inSync(t)
+	for { // what was asked until now
+		if _, err := asked.NextMsg(2 * time.Second); err != nil {
+			break
+		}
+	}
+	late := ledger.Heartbeat{Version: 1, Log: one.Log, Revision: 1, Head: one.Hash(), At: c.Now().Add(7 * time.Second), Instance: "late"}
+	if err := c.Signer.SignHeartbeat(&late); err != nil {
+		t.Fatal(err)
+	}
+	c.Publish(bus.SubjectHeartbeat, late.Encode())
+	var q bus.SyncRequest
+	next(t, asked, &q)
+	three := c.Revoke("r3", tool("c"))
+	eventually(t, "in sync at the next one", func() bool { return s.View().Head == three.Hash() })
+	if s.View().Refused != "" || s.count("refused rollback") != 0 {
+		t.Error("a rollback was reported")
 	}
 }
 

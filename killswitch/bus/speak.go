@@ -90,7 +90,7 @@ const maxRows = 100
 
 func (s *Source) status() outgoing {
 	v := s.View()
-	st := Status{Sidecar: s.self(), Revision: v.Revision, Head: v.Head, Refused: v.Refused, Running: []Running{}, Leaving: s.leaving.Load()}
+	st := Status{Sidecar: s.self(), Revision: v.Revision, Head: v.Head, Refused: v.Refused, Proof: v.proof, Running: []Running{}, Leaving: s.leaving.Load()}
 	for _, r := range s.o.Switch.Summary(maxRows) {
 		st.Running = append(st.Running, Running(r))
 	}

@@ -48,6 +48,21 @@ func (s *saved) add(e *ledger.Entry, raw []byte) {
 	s.entries = append(s.entries, raw)
 }
 
+// newest is the last entry, or the checkpoint where nothing came after it.
+func (s *saved) newest() []byte {
+	if n := len(s.entries); n > 0 {
+		return s.entries[n-1]
+	}
+	return s.checkpoint
+}
+
+// keepLast forgets all but the newest, where no file is written.
+func (s *saved) keepLast() {
+	if n := len(s.entries); n > 1 {
+		*s = saved{first: s.first + uint64(n-1), entries: [][]byte{s.entries[n-1]}}
+	}
+}
+
 // compact takes a checkpoint, which was verified, in place of the entries up to it, and reports whether it is one of this
 // history: its head must be the hash of an entry that is here.
 func (s *saved) compact(c *ledger.Checkpoint, raw []byte, log string) bool {

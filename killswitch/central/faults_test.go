@@ -42,24 +42,19 @@ func TestAnOldBackup(t *testing.T) {
 	s := l.ready(l.service(nil))
 	revoke(t, s, "early")
 	s.stop()
-	l.server.Stop()
-	backup := filepath.Join(t.TempDir(), "jetstream")
-	check(t, os.CopyFS(backup, os.DirFS(filepath.Join(l.dir, "jetstream"))))
-
-	l.start()
+	restore := l.backup()
 	s = l.ready(l.service(nil))
 	p := l.pod("p", "x")
 	revoke(t, s, "lost")
 	eventually(t, "it is in force", func() bool { return p.revision() == 2 })
 	saved := export(t, s)
 	s.stop()
-	l.server.Stop()
-	check(t, os.RemoveAll(filepath.Join(l.dir, "jetstream")))
-	check(t, os.Rename(backup, filepath.Join(l.dir, "jetstream")))
-
-	l.start()
+	restore()
 	s = l.service(nil)
 	eventually(t, "the loss is noticed", func() bool { return alarmed(s, central.AlarmLost) })
+	if alarmed(s, central.AlarmClaim) {
+		t.Error("what was proven counts as unproven")
+	}
 	_, err := s.Revoke(t.Context(), alice, central.Request{Selector: tool("x"), Reason: "r"})
 	wantCode(t, err, central.LogLost)
 	wantCode(t, s.Ready(), central.LogLost)
@@ -81,6 +76,46 @@ func TestAnOldBackup(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	eventually(t, "the sidecar follows", func() bool { return p.revision() == 3 })
+}
+
+// backup copies the store, and returns what puts the copy in its place. The server runs on after each.
+func (l *lab) backup() (restore func()) {
+	l.Helper()
+	store, copied := filepath.Join(l.dir, "jetstream"), filepath.Join(l.TempDir(), "jetstream")
+	l.server.Stop()
+	check(l, os.CopyFS(copied, os.DirFS(store)))
+	l.start()
+	return func() {
+		l.Helper()
+		l.server.Stop()
+		check(l, os.RemoveAll(store))
+		check(l, os.Rename(copied, store))
+		l.start()
+	}
+}
+
+// A store that was restored from an old backup and written to before anybody noticed has two histories. A sidecar of the
+// first one proves it by an entry that is no further than the second has got.
+func TestTwoHistories(t *testing.T) {
+	l := newLab(t)
+	s := l.ready(l.service(nil))
+	revoke(t, s, "early")
+	s.stop()
+	restore := l.backup()
+	s = l.ready(l.service(nil))
+	first := revoke(t, s, "first")
+	s.stop()
+	restore()
+	s = l.ready(l.service(nil))
+	other := l.pod("other", "x")
+	revoke(t, s, "second")
+	revoke(t, s, "third")
+	st := other.statusNow()
+	st.Refused, st.Revision, st.Head, st.Proof = ledger.Fork, 2, first.Hash(), first.Encode()
+	other.say(bus.SubjectStatus("sidecar", "other"), st)
+	eventually(t, "it is noticed", func() bool { return alarmed(s, central.AlarmLost) })
+	_, err := s.Revoke(t.Context(), alice, central.Request{Selector: tool("x"), Reason: "r"})
+	wantCode(t, err, central.LogLost)
 }
 
 // The whole store is gone: the new one begins another log, which the same key may not continue beside the first.

@@ -9,8 +9,8 @@ import (
 	"github.com/toolgate/toolgate/killswitch/bus"
 )
 
-// maxSaid bounds what is read of a sidecar's message.
-const maxSaid = 64 << 10
+// maxSaid bounds what is read of a sidecar's message. A status with a proof is the largest.
+const maxSaid = 512 << 10
 
 // said reads a sidecar's message. It returns false for what does not come from a sidecar: user and instance stand in the
 // subject, of which the NATS server vouches for the user, and something signed is an answer that somebody had sent here.
@@ -42,15 +42,15 @@ func (s *Service) onStatus(m *nats.Msg) {
 // prove takes something signed from a sidecar: the one thing that it can say which counts.
 func (s *Service) prove(b []byte) {
 	if e, err := s.log.keys.Decode(b); err == nil {
-		s.witness(e.Log, e.Revision, e.Hash())
+		s.witness(witness{e.Log, e.Revision, e.Hash()})
 		return
 	}
 	if c, err := s.log.keys.DecodeCheckpoint(b); err == nil {
-		s.witness(c.Log, c.Revision, c.Head)
+		s.witness(witness{c.Log, c.Revision, c.Head})
 		return
 	}
 	if h, err := s.log.keys.DecodeHeartbeat(b); err == nil {
-		s.witness(h.Log, h.Revision, h.Head)
+		s.witness(witness{h.Log, h.Revision, h.Head})
 	}
 }
 

@@ -74,7 +74,7 @@ func (l *Log) load(ctx context.Context) error {
 	}
 	if b, err := l.store.checkpoint(ctx); err == nil && b != nil {
 		if c, err := l.keys.DecodeCheckpoint(b); err == nil {
-			l.testify(c.Log, c.Revision, c.Head)
+			l.testify(witness{c.Log, c.Revision, c.Head})
 		}
 	}
 	l.mu.Lock()
@@ -275,21 +275,36 @@ func (l *Log) writable() error {
 	return nil
 }
 
-// testify notes that something with a good signature told of an entry.
-func (l *Log) testify(log string, revision uint64, head ledger.Hash) {
+// testify notes that something with a good signature told of an entry. What speaks against the stored log goes before what
+// does not.
+func (l *Log) testify(w witness) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if revision > 0 && (revision > l.proof.revision || log != l.proof.log && l.proof.log == l.state.Log) {
-		l.proof = witness{log, revision, head}
+	against, before := l.against(w) != nil, l.against(l.proof) != nil
+	if against && !before || against == before && w.revision > l.proof.revision {
+		l.proof = w
 	}
+}
+
+// knows reports whether a witness would tell nothing new: the log has that entry, or is known to be lost further on.
+func (l *Log) knows(w witness) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.against(w) == nil || l.against(l.proof) != nil && w.log == l.proof.log && w.revision <= l.proof.revision
 }
 
 // lost compares the log with what was signed once. The caller holds mu.
 func (l *Log) lost() error {
-	p := l.proof
-	switch {
-	case l.short != nil:
+	if l.short != nil {
 		return l.short
+	}
+	return l.against(l.proof)
+}
+
+// against says how an entry that was signed speaks against the log: it lacks that entry or has another one there. The
+// caller holds mu.
+func (l *Log) against(p witness) error {
+	switch {
 	case p.revision == 0:
 		return nil
 	case p.log != l.state.Log && l.state.Log != "":

@@ -65,7 +65,22 @@ func (s *Service) Preview(ctx context.Context, p Principal, sel ledger.Selector)
 	if err != nil {
 		return Preview{}, err
 	}
-	return s.roster.preview(&sel, answers), nil
+	return s.roster.preview(&sel, answers).shownTo(p, &sel), nil
+}
+
+// shownTo leaves out what a principal of some tenants may not see: sidecars where none of its calls run, and their tools.
+func (v Preview) shownTo(who Principal, sel *ledger.Selector) Preview {
+	if len(who.Tenants) == 0 {
+		return v
+	}
+	v.More = 0
+	v.Covered = slices.DeleteFunc(v.Covered, func(c CoveredTarget) bool { return c.Calls == 0 })
+	for i := range v.Covered {
+		if len(sel.Tool) == 0 {
+			v.Covered[i].Tools = []string{}
+		}
+	}
+	return v
 }
 
 func (s *Service) ask(ctx context.Context, sel ledger.Selector) (map[sidecarKey]int, error) {

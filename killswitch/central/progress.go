@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/toolgate/toolgate/killswitch/bus"
 )
 
 // Progress is how far a revision has got through the fleet. Expected is who lived when it was signed and has not left since.
@@ -29,7 +31,17 @@ func (s *Service) Progress(p Principal, revision uint64) (Progress, error) {
 	if err := s.mayFollow(p, revision); err != nil {
 		return Progress{}, err
 	}
-	return s.roster.progress(revision), nil
+	return s.roster.progress(revision).shownTo(p), nil
+}
+
+// shownTo leaves out what a principal of some tenants may not see of a silent sidecar: whose calls run there, of which tools.
+func (p Progress) shownTo(who Principal) Progress {
+	for i := range p.Silent {
+		if len(who.Tenants) > 0 {
+			p.Silent[i].Tools, p.Silent[i].Running = []string{}, []bus.Running{}
+		}
+	}
+	return p
 }
 
 // Wait is Progress, once nobody is waited for or ctx ends. known is what the caller has seen already: Wait returns as soon
@@ -43,7 +55,7 @@ func (s *Service) Wait(ctx context.Context, p Principal, revision uint64, knownA
 		changed := s.roster.changes()
 		now := s.roster.progress(revision)
 		if now.Done() {
-			return now, nil
+			return now.shownTo(p), nil
 		}
 		if now.Acked > knownAcks {
 			select {
@@ -52,7 +64,7 @@ func (s *Service) Wait(ctx context.Context, p Principal, revision uint64, knownA
 			case <-ripe:
 			case <-ctx.Done():
 			}
-			return s.roster.progress(revision), nil
+			return s.roster.progress(revision).shownTo(p), nil
 		}
 		warm := time.NewTimer(max(0, s.roster.warm.Sub(s.opts.Now())))
 		if !now.Warming {
@@ -62,7 +74,7 @@ func (s *Service) Wait(ctx context.Context, p Principal, revision uint64, knownA
 		case <-changed:
 		case <-warm.C:
 		case <-ctx.Done():
-			return s.roster.progress(revision), nil
+			return s.roster.progress(revision).shownTo(p), nil
 		}
 	}
 }

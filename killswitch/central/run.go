@@ -200,21 +200,22 @@ func (s *Service) onLive(m *nats.Msg) {
 // onHeartbeat hears the other replicas. What they signed, the store must have.
 func (s *Service) onHeartbeat(m *nats.Msg) {
 	h, err := s.log.keys.DecodeHeartbeat(m.Data)
-	if err != nil || h.Instance == s.opts.Instance || !s.log.isOpen() {
+	if err != nil || h.Instance == s.opts.Instance {
 		return
 	}
-	s.witness(h.Log, h.Revision, h.Head)
+	s.witness(witness{h.Log, h.Revision, h.Head})
 }
 
 // witness notes what something signed tells of, once the store has had its say.
-func (s *Service) witness(log string, revision uint64, head ledger.Hash) {
-	if s.log.knows(log, revision) {
+func (s *Service) witness(w witness) {
+	if !s.log.isOpen() || s.log.knows(w) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	if err := s.log.catchUp(ctx); err == nil || errors.Is(err, &Error{Code: LogLost}) {
-		s.log.testify(log, revision, head)
+		s.log.testify(w)
+		s.alarms()
 	}
 }
 
@@ -256,12 +257,6 @@ func (l *Log) setAway(err error) {
 	if l.broken == nil {
 		l.away = err
 	}
-}
-
-func (l *Log) knows(log string, revision uint64) bool {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return log == l.state.Log && revision <= l.state.Revision
 }
 
 // readable refuses while the log has not been read: nothing is known then, which must not look like nothing revoked. What

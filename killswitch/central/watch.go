@@ -2,6 +2,7 @@ package central
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -122,9 +123,14 @@ func (s *Service) MaySee(p Principal, e Event) bool {
 func (s *Service) Alarms() []Alarm {
 	list := []Alarm{}
 	add := func(k AlarmKind, err error) {
-		if err != nil {
-			list = append(list, Alarm{k, err.Error()})
+		if err == nil {
+			return
 		}
+		text := err.Error()
+		if mine := (*Error)(nil); errors.As(err, &mine) {
+			text = mine.Text // the alarm's kind says the rest
+		}
+		list = append(list, Alarm{k, text})
 	}
 	s.log.mu.RLock()
 	add(AlarmStore, cmp.Or(s.log.away, s.log.unsure))
@@ -132,12 +138,13 @@ func (s *Service) Alarms() []Alarm {
 	if s.log.opened {
 		add(AlarmLost, s.log.lost())
 	}
+	proven := s.log.proof.revision
 	s.log.mu.RUnlock()
-	if revision, n := s.roster.claims(); n > 0 {
-		add(AlarmClaim, refuse(LogLost, "%d sidecars say that they have revision %d, which the store lacks, and prove nothing", n, revision))
+	if revision, n := s.roster.claims(); n > 0 && revision > proven {
+		add(AlarmClaim, refuse(LogLost, "sidecars that say they have revision %d, which the store lacks, and prove nothing: %d", revision, n))
 	}
 	if n := s.roster.counts().Refuse; n > 0 {
-		add(AlarmRefused, refuse(Conflict, "%d sidecars refuse what the log says; the list of sidecars has why", n))
+		add(AlarmRefused, refuse(Conflict, "sidecars that refuse what the log says: %d; the list of sidecars has why", n))
 	}
 	if s.roster.isFull() {
 		add(AlarmRoster, refuse(Unavailable, "%d sidecars were heard; further ones are not followed", maxSidecars))

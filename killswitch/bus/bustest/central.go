@@ -45,8 +45,9 @@ type Central struct {
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
-	mu    sync.Mutex
-	state ledger.State
+	mu     sync.Mutex
+	state  ledger.State
+	rewind *ledger.Entry
 }
 
 // Start starts a control plane that ends with the test. every is the time between heartbeats; 0: none of itself. It signs
@@ -175,10 +176,20 @@ func (c *Central) Heartbeat(nonce string) []byte {
 	h := &ledger.Heartbeat{
 		Version: 1, Log: c.state.Log, Revision: c.state.Revision, Head: c.state.Head, At: c.Now(), Instance: "central-1", Nonce: nonce,
 	}
+	if c.rewind != nil {
+		h.Revision, h.Head = c.rewind.Revision, c.rewind.Hash()
+	}
 	if err := c.Signer.SignHeartbeat(h); err != nil {
 		c.Error(err)
 	}
 	return h.Encode()
+}
+
+// Rewind has it say that its log ends with e, as one that was restored from a backup does. Nil: what is so.
+func (c *Central) Rewind(e *ledger.Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rewind = e
 }
 
 // Entry signs the entry that follows the log, without appending it.

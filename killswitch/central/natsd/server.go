@@ -32,6 +32,7 @@ type Options struct {
 type Server struct {
 	ns  *server.Server
 	dir string
+	tls bool
 }
 
 // Start makes what is missing in the folder and starts the server.
@@ -71,7 +72,7 @@ func Start(o Options) (*Server, error) {
 		ns.Shutdown()
 		return nil, fmt.Errorf("NATS server: it does not listen on %s, or not store in %s: %s", o.Listen, opts.StoreDir, said.last())
 	}
-	return &Server{ns: ns, dir: o.Dir}, nil
+	return &Server{ns: ns, dir: o.Dir, tls: o.TLS != nil}, nil
 }
 
 func splitListen(listen string) (string, int, error) {
@@ -138,8 +139,19 @@ func (k *keys) serverOptions() (*server.Options, error) {
 	}, nil
 }
 
-// URL is what sidecars connect to, if they reach the address that the server listens on.
-func (s *Server) URL() string { return "nats://" + s.ns.Addr().String() }
+// URL is what sidecars connect to, if they reach the address that the server listens on. Of a server that listens on every
+// address it names the host.
+func (s *Server) URL() string {
+	address, scheme := s.ns.Addr().String(), "nats://"
+	if s.tls {
+		scheme = "tls://"
+	}
+	host, port, _ := net.SplitHostPort(address)
+	if name, err := os.Hostname(); err == nil && net.ParseIP(host).IsUnspecified() {
+		address = net.JoinHostPort(name, port)
+	}
+	return scheme + address
+}
 
 // Connect returns the control plane's connection, which does not leave the process.
 func (s *Server) Connect(options ...nats.Option) (*nats.Conn, error) {
