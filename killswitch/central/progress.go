@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/toolgate/toolgate/killswitch/bus"
 )
 
 // Progress is how far a revision has got through the fleet. Expected is who lived when it was signed and has not left since.
@@ -29,7 +31,20 @@ func (s *Service) Progress(p Principal, revision uint64) (Progress, error) {
 	if err := s.mayFollow(p, revision); err != nil {
 		return Progress{}, err
 	}
-	return s.roster.progress(revision), nil
+	return s.progress(p, revision), nil
+}
+
+// progress shows who is limited to tenants no calls of others.
+func (s *Service) progress(p Principal, revision uint64) Progress {
+	now := s.roster.progress(revision)
+	if len(p.Tenants) > 0 {
+		for i := range now.Silent {
+			now.Silent[i].Running = slices.DeleteFunc(slices.Clone(now.Silent[i].Running), func(run bus.Running) bool {
+				return !slices.Contains(p.Tenants, run.Tenant)
+			})
+		}
+	}
+	return now
 }
 
 // Wait is Progress, once nobody is waited for or ctx ends. known is what the caller has seen already: Wait returns as soon
@@ -41,7 +56,7 @@ func (s *Service) Wait(ctx context.Context, p Principal, revision uint64, knownA
 	ripe := time.After(2 * progressEvery) // a fleet acknowledges at once; each answer is to tell of many
 	for {
 		changed := s.roster.changes()
-		now := s.roster.progress(revision)
+		now := s.progress(p, revision)
 		if now.Done() {
 			return now, nil
 		}
@@ -52,7 +67,7 @@ func (s *Service) Wait(ctx context.Context, p Principal, revision uint64, knownA
 			case <-ripe:
 			case <-ctx.Done():
 			}
-			return s.roster.progress(revision), nil
+			return s.progress(p, revision), nil
 		}
 		warm := time.NewTimer(max(0, s.roster.warm.Sub(s.opts.Now())))
 		if !now.Warming {
@@ -62,7 +77,7 @@ func (s *Service) Wait(ctx context.Context, p Principal, revision uint64, knownA
 		case <-changed:
 		case <-warm.C:
 		case <-ctx.Done():
-			return s.roster.progress(revision), nil
+			return s.progress(p, revision), nil
 		}
 	}
 }
