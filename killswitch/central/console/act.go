@@ -186,7 +186,7 @@ func (c *Console) revision(v *visit) error {
 		return err
 	}
 	f.Active = slices.ContainsFunc(list, func(r revocation) bool { return r.ID == f.Entry.ID })
-	p := page{Title: "Revision " + strconv.FormatUint(n, 10), Body: f}
+	p := page{Title: "Revision " + strconv.FormatUint(n, 10), Body: &f}
 	if f.Entry.Op != ledger.Propose && f.Entry.Op != ledger.Decline && !f.Progress.Done() {
 		p.Refresh = 2
 	}
