@@ -30,7 +30,7 @@ var may = map[string][]string{
 	"inject":                     {},
 	"broker":                     {"redact"},
 	"audit":                      {"redact"},
-	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "redact"},
+	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact"},
 	"proxy":                      {"audit", "broker", "config", "egress", "identity", "killswitch", "redact"},
 	"cmd/sidecar":                {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "killswitch/bus", "killswitch/ledger", "proxy", "redact"},
 	"e2e":                        {"devissuer"},
@@ -40,6 +40,7 @@ var may = map[string][]string{
 	"killswitch/central/api":     {"killswitch/central", "killswitch/ledger"},
 	"killswitch/central/login":   {"killswitch/central", "killswitch/central/api"},
 	"killswitch/central/console": {"killswitch/central", "killswitch/central/api", "killswitch/central/login", "killswitch/ledger"},
+	"killswitch/signals":         {"identity", "killswitch"},
 	"cmd/killswitch":             {"killswitch/central", "killswitch/central/api", "killswitch/central/console", "killswitch/central/login", "killswitch/central/natsd", "killswitch/ledger"},
 }
 
@@ -57,6 +58,7 @@ var testsMay = map[string][]string{
 	"killswitch/central/api":     {"killswitch/central/natsd"},
 	"killswitch/central/login":   {"devissuer"},
 	"killswitch/central/console": {"devissuer", "killswitch/bus", "killswitch/central/natsd"},
+	"killswitch/signals":         {"devissuer"},
 	"cmd/killswitch":             {"killswitch/bus"},
 }
 

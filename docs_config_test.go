@@ -15,12 +15,13 @@ import (
 	"github.com/toolgate/toolgate/config"
 )
 
-// TestMarkedExamples loads every block that says what it is: "yaml config", "yaml manifest" or "yaml revocations".
+// TestMarkedExamples loads every block that says what it is: "yaml config", "yaml manifest", "yaml revocations" or "yaml signals".
 func TestMarkedExamples(t *testing.T) {
 	loaders := map[string]func(path string) error{
 		"config":      func(path string) error { _, err := config.Load(path); return err },
 		"manifest":    func(path string) error { _, _, err := config.LoadManifest(path); return err },
 		"revocations": func(path string) error { _, err := config.LoadRevocations(path); return err },
+		"signals":     func(path string) error { _, err := config.LoadSignals(path); return err },
 	}
 	seen := map[string]int{}
 	for _, d := range documents(t) {
@@ -31,7 +32,7 @@ func TestMarkedExamples(t *testing.T) {
 			}
 			load := loaders[kind]
 			if load == nil {
-				t.Errorf("%s:%d: a block of YAML is a config, a manifest or revocations, not %q", d.name, b.line, kind)
+				t.Errorf("%s:%d: a block of YAML is a config, a manifest, revocations or signals, not %q", d.name, b.line, kind)
 				continue
 			}
 			seen[kind]++
@@ -45,7 +46,7 @@ func TestMarkedExamples(t *testing.T) {
 			})
 		}
 	}
-	if seen["config"] == 0 || seen["revocations"] == 0 {
+	if seen["config"] == 0 || seen["revocations"] == 0 || seen["signals"] == 0 {
 		t.Errorf("the pages have too few examples to load: %v", seen)
 	}
 }
@@ -66,6 +67,8 @@ func surroundings(t *testing.T) string {
 	}
 	put(t, filepath.Join(dir, "keys/workload-token"), "token")
 	put(t, filepath.Join(dir, "keys/client-secret"), "secret")
+	put(t, filepath.Join(dir, "keys/signals-push"), "a-bearer-token-of-the-sender")
+	put(t, filepath.Join(dir, "keys/signals-poll"), "a-bearer-token-for-the-sender")
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ var allPeers = []*peer{
 		rows: seen, program: "nginx", start: startNginx},
 	{name: "goproxy-mitm", about: "elazarl/goproxy's own interception with `AllowHTTP2`, a P-256 CA, leaves kept, the upstream verified, and 64 idle connections to it kept; HTTP/1.1 to the upstream. No policy, no record",
 		rows: seen, start: hostedWithCA("goproxy-mitm")},
-	{name: "goproxy-mitm-2", about: "the same with the two idle connections that its transport keeps as it comes, so that most requests dial", rows: seen, start: hostedWithCA("goproxy-mitm-2"), extra: true},
+	{name: "goproxy-mitm-2", about: "the same with the two idle connections that its transport keeps as it comes, so that most requests dial", rows: "intercept-h2", start: hostedWithCA("goproxy-mitm-2")},
 	{name: "toolgate-intercept", about: "as toolgate, with the target intercepted", rows: seen + "leaf", start: startToolgate(sidecarKind{intercept: true})},
 	{name: "toolgate-intercept+identity", about: "the same; each CONNECT carries a token, which is verified for each request in it", rows: seen, start: startToolgate(sidecarKind{intercept: true, identity: true})},
 }

@@ -78,6 +78,8 @@ func load(path string) (defaults Problems, err error) {
 		_, defaults, err = LoadManifest(path)
 	case strings.HasPrefix(base, "revocations-"):
 		_, err = LoadRevocations(path)
+	case strings.HasPrefix(base, "signals-"):
+		_, err = LoadSignals(path)
 	default:
 		var s *Snapshot
 		if s, err = Load(path); err == nil {

@@ -4,5 +4,5 @@
 //
 // Limits: it opens files and nothing else; it contacts nobody and starts nothing that it does not stop.
 //
-// It imports broker, egress, identity, killswitch and redact. Only proxy and cmd may import it.
+// It imports broker, egress, identity, killswitch, its signals, and redact. Only proxy and cmd may import it.
 package config

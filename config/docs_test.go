@@ -18,6 +18,7 @@ var tables = []struct {
 	{"config.md", "keys", reflect.TypeFor[rawConfig]()},
 	{"config.md", "revocation-keys", reflect.TypeFor[rawRevocations]()},
 	{"manifest.md", "keys", reflect.TypeFor[rawManifest]()},
+	{"signals.md", "keys", reflect.TypeFor[rawSignals]()},
 }
 
 const docs = "../docs"

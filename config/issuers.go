@@ -78,40 +78,40 @@ func (c *sidecar) issuer(raw *rawIssuer) identity.Issuer {
 
 // endpoint checks a URL to which secrets or trust are given: https, or http on a literal loopback address, where no
 // name resolution and no network can redirect it.
-func (c *sidecar) endpoint(f field[string], query bool) {
+func (l *loader) endpoint(f field[string], query bool) {
 	if !f.ok || f.V == "" {
 		return
 	}
 	u, err := url.Parse(f.V)
 	if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" {
-		c.errorf(f.at, "found string %s, expected a URL such as https://idp.example.com", quote(f.V))
+		l.errorf(f.at, "found string %s, expected a URL such as https://idp.example.com", quote(f.V))
 		return
 	}
 	addr, _ := netip.ParseAddr(u.Hostname())
 	switch {
 	case u.User != nil:
-		c.errorf(f.at, "found a URL with user info, expected one without")
+		l.errorf(f.at, "found a URL with user info, expected one without")
 	case u.Scheme == "http" && !addr.IsLoopback():
-		c.errorf(f.at, "found URL %s, expected https (http is for loopback addresses such as 127.0.0.1)", quote(f.V))
+		l.errorf(f.at, "found URL %s, expected https (http is for loopback addresses such as 127.0.0.1)", quote(f.V))
 	case u.Fragment != "" || u.RawFragment != "" || !query && (u.RawQuery != "" || u.ForceQuery):
-		c.errorf(f.at, "found URL %s, expected one without query and fragment", quote(f.V))
+		l.errorf(f.at, "found URL %s, expected one without query and fragment", quote(f.V))
 	}
 }
 
 // roots reads a PEM bundle of certificates.
-func (c *sidecar) roots(f field[string]) (abs string, pool *x509.CertPool) {
+func (l *loader) roots(f field[string]) (abs string, pool *x509.CertPool) {
 	if !f.ok || f.V == "" {
 		return "", nil
 	}
-	abs = c.resolve(f.V)
-	b, err := c.open(abs)
+	abs = l.resolve(f.V)
+	b, err := l.open(abs)
 	if err != nil {
-		c.errorf(f.at, "found %s, expected a readable file: %v", quote(f.V), err)
+		l.errorf(f.at, "found %s, expected a readable file: %v", quote(f.V), err)
 		return abs, nil
 	}
 	pool = x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(b) {
-		c.errorf(f.at, "found %s without a certificate in it, expected a PEM file of certificates", quote(f.V))
+		l.errorf(f.at, "found %s without a certificate in it, expected a PEM file of certificates", quote(f.V))
 		return abs, nil
 	}
 	return abs, pool

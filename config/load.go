@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/killswitch"
+	"github.com/toolgate/toolgate/killswitch/signals"
 )
 
 // Load reads a config file and the manifests that it names (relative to it) and checks all of it. The error is Problems.
@@ -60,6 +61,24 @@ func LoadRevocations(path string) ([]killswitch.Revocation, error) {
 		return nil, err
 	}
 	return set, nil
+}
+
+// LoadSignals reads the file that says whose security events and alerts become revocations. It contacts nobody. The error is
+// Problems.
+func LoadSignals(path string) (signals.Config, error) {
+	l, err := newLoader(path)
+	if err != nil {
+		return signals.Config{}, err
+	}
+	raw, ok := decodeFile[rawSignals](l, path, "Signals")
+	if !ok {
+		return signals.Config{}, l.err()
+	}
+	c := l.signals(raw)
+	if err := l.err(); err != nil {
+		return signals.Config{}, err
+	}
+	return c, nil
 }
 
 // loader reads files for one snapshot and remembers which.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+
+	"github.com/toolgate/toolgate/killswitch/signals"
 )
 
 // patterned is a string type whose text must match a regular expression; the JSON Schema carries the same one.
@@ -107,9 +109,41 @@ type kindRevocations string
 
 func (kindRevocations) values() []string { return []string{"Revocations"} }
 
+type kindSignals string
+
+func (kindSignals) values() []string { return []string{"Signals"} }
+
 type rawMode string
 
 func (rawMode) values() []string { return []string{string(Enforce), string(Report)} }
+
+// signalEvent is an event that a rule of a Signals file may act on.
+type signalEvent string
+
+func (signalEvent) values() []string { return texts(signals.Actionable) }
+
+// subjectMember is a member of a complex subject of a security event.
+type subjectMember string
+
+func (subjectMember) values() []string { return signals.Members() }
+
+type reasonFrom string
+
+func (reasonFrom) values() []string {
+	return []string{string(signals.ReasonAdmin), string(signals.ReasonUser), string(signals.ReasonNone)}
+}
+
+// template is a text with a placeholder for a part of an event's subject.
+type template signals.Template
+
+func (template) shape() string { return "a text such as user:{email} or {tenant.id}" }
+
+// UnmarshalText parses a template.
+func (t *template) UnmarshalText(b []byte) error {
+	parsed, err := signals.ParseTemplate(string(b))
+	*t = template(parsed)
+	return err
+}
 
 type risk string
 
@@ -155,6 +189,14 @@ func (logLevel) values() []string { return []string{"debug", "info", "warn", "er
 type logFormat string
 
 func (logFormat) values() []string { return []string{"json", "text"} }
+
+func texts[T ~string](list []T) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = string(v)
+	}
+	return out
+}
 
 // plain returns the valid entries of a list as strings.
 func plain[T ~string](list []field[T]) []string {

@@ -28,6 +28,7 @@ var schemas = []struct {
 	{"sidecar", "Config of the sidecar", reflect.TypeFor[rawConfig]()},
 	{"manifest", "Manifest of a tool", reflect.TypeFor[rawManifest]()},
 	{"revocations", "Revocations", reflect.TypeFor[rawRevocations]()},
+	{"signals", "Signals that become revocations", reflect.TypeFor[rawSignals]()},
 }
 
 const durationPattern = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
@@ -184,7 +185,7 @@ func compiledSchemas(t *testing.T) map[string]*jsonschema.Schema {
 }
 
 func schemaFor(path string) string {
-	for _, kind := range []string{"manifest", "revocations"} {
+	for _, kind := range []string{"manifest", "revocations", "signals"} {
 		if strings.HasPrefix(filepath.Base(path), kind+"-") {
 			return kind
 		}
@@ -232,7 +233,7 @@ func TestSchemasRefuse(t *testing.T) {
 		"manifest-version-number.yaml", "manifest-risk.yaml", "manifest-capabilities.yaml", "manifest-side-effects.yaml",
 		"manifest-timeout.yaml", "manifest-compact-keys.yaml", "manifest-no-domains.yaml", "manifest-rule-values.yaml",
 		"manifest-redact-empty.yaml", "revocations-null.yaml", "revocations-missing.yaml", "revocations-no-reason.yaml",
-		"revocations-unknown-field.yaml", "revocations-empty-list.yaml", "revocations-empty-value.yaml",
+		"revocations-unknown-field.yaml", "revocations-empty-list.yaml", "revocations-empty-value.yaml", "signals-form.yaml",
 	}
 	compiled := compiledSchemas(t)
 	for _, name := range structural {

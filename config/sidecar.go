@@ -140,13 +140,13 @@ func claims(raw *rawClaims) identity.ClaimMap {
 }
 
 // secretFile checks that a file exists and can be read, without reading it, and returns its absolute name.
-func (c *sidecar) secretFile(f field[string]) string {
+func (l *loader) secretFile(f field[string]) string {
 	if !f.ok || f.V == "" {
 		return ""
 	}
-	abs := c.resolve(f.V)
+	abs := l.resolve(f.V)
 	if err := readableFile(abs); err != nil {
-		c.errorf(f.at, "found %s, expected a readable file: %v", quote(f.V), err)
+		l.errorf(f.at, "found %s, expected a readable file: %v", quote(f.V), err)
 	}
 	return abs
 }

@@ -4,5 +4,5 @@
 // Limits: a Caller is what an issuer said, not a permission. Keys are kept in memory only. The token's text is the
 // caller's secret: it is never part of an error.
 //
-// It is a leaf: it imports nothing of this module. Only config, proxy and cmd may import it.
+// It is a leaf: it imports nothing of this module. Only config, killswitch/signals, proxy and cmd may import it.
 package identity

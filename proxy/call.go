@@ -35,7 +35,7 @@ type call struct {
 	ctx     context.Context         // ends when the call is revoked; set by the guard
 	release context.CancelCauseFunc // takes it out of the kill switch, and ends ctx
 
-	peer atomic.Pointer[net.TCPAddr] // of a request: where it is connected to
+	peer atomic.Pointer[net.TCPAddr] // of a request: where it is connected to; from then on some of it may have gone out
 
 	trace      func(Step) // of explain; nil otherwise
 	unverified bool       // of explain: the token's signature is not checked
@@ -56,10 +56,11 @@ func (p *Proxy) begin(listener, kind string) *call {
 	}
 }
 
-// refuse notes a denial or failure in the record.
+// refuse notes a denial or failure in the record. The decision says what the gates said, the code how the call ended: whatever the
+// code, a call is only denied as long as nothing of it can have reached its upstream.
 func (c *call) refuse(d *Denial) {
 	c.rec.Code = string(d.Code)
-	if d.meaning().failure {
+	if d.meaning().failure || c.sent() {
 		c.rec.Decision = "allow"
 	} else {
 		c.rec.Decision = "deny"
@@ -69,6 +70,9 @@ func (c *call) refuse(d *Denial) {
 			slog.String("code", string(d.Code)), slog.Any("cause", d.Cause))
 	}
 }
+
+// sent reports whether something of a request may have reached the upstream.
+func (c *call) sent() bool { return c.peer.Load() != nil }
 
 // finish writes the record and counts the call, once, whatever happened.
 func (c *call) finish() {

@@ -15,9 +15,11 @@ import (
 // authenticate must not end up as somebody else. The user is a tool's name.
 func (c *call) credentials(a *ask) (user, token string, d *Denial) {
 	if v := a.proxyAuthorization; len(v) > 0 {
-		var ok bool
-		user, token, ok = identity.FromProxyAuthorization(v[0])
-		if len(v) > 1 || !ok {
+		given := a.proxyCredentials
+		if given == nil {
+			given = readProxyCredentials(v)
+		}
+		if user, token = given.user, given.token; !given.ok {
 			return "", "", deny(Unauthenticated, "Proxy-Authorization is neither Bearer with a token nor Basic with the token as password.", nil)
 		}
 		if token != "" {
@@ -39,6 +41,20 @@ func (c *call) credentials(a *ask) (user, token string, d *Denial) {
 		return user, token, nil
 	}
 	return user, "", nil
+}
+
+// proxyCredentials is what Proxy-Authorization says.
+type proxyCredentials struct {
+	user, token string
+	ok          bool // there is one, and it can be read
+}
+
+func readProxyCredentials(lines []string) *proxyCredentials {
+	p := new(proxyCredentials)
+	if len(lines) == 1 {
+		p.user, p.token, p.ok = identity.FromProxyAuthorization(lines[0])
+	}
+	return p
 }
 
 // missingTraceField returns the first trace field that a tool requires and the call lacks. A field that nothing here

@@ -76,7 +76,7 @@ func (k *client) answer() {
 
 // arm bounds the writes that follow: a client that stops reading is not waited for for ever. The bound is longer than the
 // watchdog's, so that a stream that moves renews it before it ends.
-func (k *client) arm(now time.Time) { _ = k.rc.SetWriteDeadline(now.Add(k.idle * 5 / 4)) }
+func (k *client) arm() { _ = k.rc.SetWriteDeadline(time.Now().Add(k.idle * 5 / 4)) }
 
 // writeHeader begins the answer. What is left of a body that was not read would be taken for the next request, so the
 // connection ends with the answer; net/http does that only as long as the rest comes in time. Saying so also keeps net/http from
@@ -86,7 +86,7 @@ func (k *client) writeHeader(status int) {
 	if k.h1 && (!k.body.complete() || !k.r.ProtoAtLeast(1, 1)) {
 		k.w.Header()["Connection"] = []string{"close"}
 	}
-	k.arm(time.Now())
+	k.arm()
 	k.w.WriteHeader(status)
 }
 

@@ -147,7 +147,8 @@ func TestSilentUploads(t *testing.T) {
 func TestClientThatStopsReading(t *testing.T) {
 	for _, r := range routes[:2] {
 		t.Run(r.name, func(t *testing.T) {
-			l := newLab(t, replaced(t, "idleTimeout: 30s", "idleTimeout: 200ms"))
+			t.Parallel()
+			l := newLab(t, replaced(t, "idleTimeout: 30s", "idleTimeout: 2s"))
 			gone := make(chan struct{})
 			l.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 				defer close(gone)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -50,7 +51,7 @@ type meaning struct {
 	status    int
 	title     string
 	retry     time.Duration // 0: not retryable
-	failure   bool          // the call was allowed and then failed upstream
+	failure   bool          // no gate says it: the call was allowed and then failed upstream
 	nextSteps []string
 }
 
@@ -159,7 +160,7 @@ func (d *Denial) answer(c *call) (int, http.Header, []byte) {
 	body, err := json.Marshal(problem{
 		Type: docs + string(d.Code), Title: m.title, Status: m.status, Detail: d.Detail, Code: d.Code,
 		Retryable: m.retry > 0, RetryAfterMS: m.retry.Milliseconds(), DecisionID: c.rec.ID,
-		Tool: c.rec.Tool, PolicyRevision: c.rec.PolicyRevision, NextSteps: m.nextSteps,
+		Tool: c.rec.Tool, PolicyRevision: d.revision(c), NextSteps: m.nextSteps,
 	})
 	if err != nil { // cannot happen: strings and numbers only
 		body = []byte(`{}`)
@@ -177,6 +178,15 @@ func (d *Denial) answer(c *call) (int, http.Header, []byte) {
 		h.Set("Retry-After", strconv.Itoa(int((m.retry+time.Second-1)/time.Second)))
 	}
 	return m.status, h, body
+}
+
+// revision names the policy that refuses, which for a call under way is not the one that had let it pass.
+func (d *Denial) revision(c *call) string {
+	var changed *policyChanged
+	if errors.As(d.Cause, &changed) {
+		return changed.revision
+	}
+	return c.rec.PolicyRevision
 }
 
 // reason is the reason phrase of a refused CONNECT, which is all that most clients show.

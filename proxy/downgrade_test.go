@@ -116,6 +116,7 @@ type h2request struct {
 	data    string
 	trailer []string
 	status  string // expected; "": no arrival, whatever is answered
+	empty   bool   // it may also arrive without a body, as its length says, before its data is refused
 }
 
 func (s *streamLab) usual(q *h2request) []string {
@@ -168,7 +169,7 @@ func downgrades(port string) []h2request {
 
 		{name: "more data than length", fields: []string{"content-length", "3"}, data: "hello"}, {name: "less data than length", fields: []string{"content-length", "50"}, data: "hello"},
 		{name: "length without data", fields: []string{"content-length", "5"}, status: "200"}, // as one without a body
-		{name: "length 0 and data", fields: []string{"content-length", "0"}, data: crlfRequest[2:]},
+		{name: "length 0 and data", fields: []string{"content-length", "0"}, data: crlfRequest[2:], empty: true},
 		{name: "two lengths", fields: []string{"content-length", "5", "content-length", "6"}, data: "hello", status: "200"}, // by the first, which the data has
 
 		{name: "two paths", fields: []string{":path", "/ok/a", ":path", "/ok/b"}}, {name: "path with space", fields: []string{":path", "/ok/a HTTP/1.1"}, status: "200"}, // escaped
@@ -200,6 +201,11 @@ func TestDowngrade(t *testing.T) {
 			if q.status != "" && got != q.status {
 				t.Errorf("%s, want %s", got, q.status)
 			}
+			if q.empty {
+				_ = f.raw.Close()
+				s.checkEmpty(t)
+				return
+			}
 			if q.status == "" && (got == "" || got[0] == '2') {
 				t.Errorf("%s for what must not arrive", got)
 			}
@@ -219,6 +225,20 @@ func (s *streamLab) checkWhole(t *testing.T, want bool) {
 		t.Errorf("a whole request has arrived: %v, want %v", whole, want)
 	}
 	s.check(t)
+}
+
+// checkEmpty checks that nothing has arrived but a request without a body.
+func (s *streamLab) checkEmpty(t *testing.T) {
+	t.Helper()
+	s.up.mu.Lock()
+	more := slices.ContainsFunc(s.up.requests, func(q *strictRequest) bool { return q.body > 0 })
+	s.up.mu.Unlock()
+	if more {
+		t.Error("a request with a body has arrived")
+	}
+	if n := s.check(t); n > 1 {
+		t.Errorf("%d requests have arrived", n)
+	}
 }
 
 // TestForbiddenTrailersOverH2: fields that would change the request if a server merged them into the header do not go out as trailers.

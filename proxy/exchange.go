@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -26,16 +27,23 @@ type exchange struct {
 	body  io.ReadCloser // the response's
 	whole bool          // its end was read
 	again bool          // the connection may carry another request
+	over  bool          // the connection is no longer this exchange's
 }
 
 // roundTrip sends a request and returns the header of its answer. The answer's body must be closed. A connection that the
 // upstream closed while it idled is no error of the call's as long as the request can be sent again unnoticed.
-func (p *h1Pool) roundTrip(ctx context.Context, c *call, to *client, out *http.Request, cred *broker.Credential) (*http.Response, error) {
-	o := origin{tls: out.URL.Scheme == "https", host: c.target.Host, port: c.target.Port}
+//
+// With chosen, nothing is sent to an upstream that did not choose HTTP/1.1 when TLS offered it (errUnchosen).
+func (p *h1Pool) roundTrip(ctx context.Context, c *call, to *client, out *http.Request, cred *broker.Credential, chosen bool) (*http.Response, error) {
+	o := originOf(c, out)
 	for {
 		conn, err := p.get(ctx, o, &c.attempts)
 		if err != nil {
 			return nil, err
+		}
+		if chosen && !conn.chosen {
+			p.put(conn)
+			return nil, errUnchosen
 		}
 		c.reached(conn.conn, c.release)
 		x := &exchange{conn: conn, pool: p, out: out, to: to}
@@ -50,6 +58,8 @@ func (p *h1Pool) roundTrip(ctx context.Context, c *call, to *client, out *http.R
 		}
 	}
 }
+
+var errUnchosen = errors.New("the upstream did not choose HTTP/1.1")
 
 // repeatable reports whether sending a request twice does what sending it once does (RFC 9110, section 9.2.2), and there is a second
 // copy of it.
@@ -85,6 +95,9 @@ func (x *exchange) run(cred *broker.Credential) (*http.Response, error) {
 	x.body, x.whole = res.Body, res.Body == http.NoBody
 	x.again = !res.Close && res.StatusCode >= http.StatusOK
 	res.Body = x
+	if x.whole {
+		x.release()
+	}
 	return res, nil
 }
 
@@ -138,15 +151,31 @@ func (x *exchange) fail() {
 
 // Read reads the response's body.
 func (x *exchange) Read(p []byte) (int, error) {
+	if x.over {
+		return 0, io.EOF
+	}
 	n, err := x.body.Read(p)
 	if err == io.EOF {
 		x.whole = true
+		x.release()
 	}
 	return n, err
 }
 
+// release gives the connection back as soon as both sides are through with it: before the client has the last of the response,
+// or its next request, coming at once, would find none.
+func (x *exchange) release() {
+	if x.upload == nil && x.again {
+		_ = x.Close()
+	}
+}
+
 // Close ends the exchange. Its connection is used again if both sides are through with it.
 func (x *exchange) Close() error {
+	if x.over {
+		return nil
+	}
+	x.over = true
 	ended := !x.stop() // then the connection is being closed
 	if !ended && x.whole && x.again && x.sent() && x.conn.br.Buffered() == 0 {
 		x.pool.put(x.conn)

@@ -15,13 +15,13 @@ import (
 	"github.com/toolgate/toolgate/killswitch"
 )
 
-// serve carries one request: decide, obtain the credential, forward.
-func (c *call) serve(w http.ResponseWriter, r *http.Request, a *ask) {
+// serve carries one request: decide, obtain the credential, forward. ctx ends when the client leaves.
+func (c *call) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, a *ask) {
 	to := newClient(w, r, c.gates.snapshot.Limits.IdleTimeout)
 	defer to.leave()
 	c.rec.TraceID, c.rec.SpanID, _ = audit.ParseTraceparent(a.traceparent)
 	start := time.Now()
-	d := c.decide(r.Context(), a)
+	d := c.decide(ctx, a)
 	c.rec.PolicyTime = time.Since(start)
 	if d != nil {
 		c.refuseRequest(to, d)
@@ -84,17 +84,21 @@ func (c *call) refuseRequest(to *client, d *Denial) {
 // forward sends the request on and the response back. The inbound request stays untouched.
 func (c *call) forward(to *client, cred *broker.Credential) {
 	ctx := c.ctx
-	dog := watch(c.release, c.tool.Timeout, to.idle, c.moved)
+	dog := watch(c.release, c.tool.Timeout, to.idle, func() { c.moved(clock()) })
 	defer dog.stop()
 	defer c.proxy.leave(c)
 	if d := c.proxy.enter(c, c.release); d != nil {
 		c.refuseRequest(to, d)
 		return
 	}
-	to.body.begin(ctx, func() { dog.touch(); c.moved() })
+	to.body.begin(ctx, func() {
+		now := clock()
+		dog.touch(now)
+		c.moved(now)
+	})
 	defer c.describeInput(to)
 	upgrade := isWebSocket(to.r)
-	if !to.h1 || upgrade { // else the exchange sees to it
+	if !to.h1 && !to.body.none { // an h1 client's exchange sees to it
 		defer context.AfterFunc(ctx, to.interrupt)()
 	}
 	out := c.request(to.r, &to.body, upgrade)
@@ -125,31 +129,35 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	}
 }
 
-// roundTrip matches the client's protocol: an h1 client gains nothing from an h2 upstream and pays for it.
+// roundTrip chooses the way out by the client's protocol: an h1 client gains nothing from an h2 upstream and pays for it.
 func (c *call) roundTrip(ctx context.Context, to *client, out *http.Request, upgrade bool, cred *broker.Credential) (*http.Response, error) {
 	u := c.gates.upstreams[c.tool.Name]
-	if to.h1 && !upgrade {
-		return u.h1.roundTrip(ctx, c, to, out, cred)
+	switch {
+	case upgrade:
+		keepAgent(out)
+		return u.ws.RoundTrip(out.WithContext(c.withTrace(ctx, to, cred)))
+	case to.h1:
+		return u.h1.roundTrip(ctx, c, to, out, cred, false)
+	default:
+		return u.h2.roundTrip(ctx, c, to, out, cred)
 	}
+}
+
+// keepAgent keeps net/http from adding its own name.
+func keepAgent(out *http.Request) {
 	if _, given := out.Header["User-Agent"]; !given {
 		out.Header["User-Agent"] = noAgent
 	}
-	out = out.WithContext(c.withTrace(ctx, to, cred))
-	if upgrade {
-		return u.ws.RoundTrip(out)
-	}
-	return u.h2.RoundTrip(out)
 }
 
-// noAgent keeps net/http from adding its own.
 var noAgent = []string{""}
 
 var errStatus = errors.New("the upstream's final status is none")
 
 // moved keeps the tunnel that the request came through from being taken for idle.
-func (c *call) moved() {
+func (c *call) moved(now int64) {
 	if c.within != nil {
-		c.within.touch()
+		c.within.moved(now)
 	}
 }
 
@@ -186,7 +194,6 @@ func (c *call) roundTripFailed(ctx context.Context, to *client, err error) {
 	case readErr != nil:
 		c.rec.ErrorClass = "client_body"
 		c.refuseRequest(to, deny(BadRequest, "The request's body is malformed or broke off.", readErr))
-		c.rec.Decision = "allow" // what came before the fault may have gone out
 	default:
 		c.refuseRequest(to, c.failure(err))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -70,7 +71,8 @@ func nobodyWaits(p *Proxy) bool {
 
 // TestFrontGivesPlacesBack: whatever became of a connection, it is counted out once.
 func TestFrontGivesPlacesBack(t *testing.T) {
-	l := newLab(t, replaced(t, "headerTimeout: 2s", "headerTimeout: 200ms"))
+	l := newLab(t)
+	var conns []net.Conn
 	target := l.target("pass.ok.test")
 	for _, head := range []string{
 		"", "C", "CONNECT x HTTP/1.1\r\n\r\n", "GET http://evil.ok.test/ HTTP/1.1\r\nHost: evil.ok.test\r\nConnection: close\r\n\r\n",
@@ -78,9 +80,12 @@ func TestFrontGivesPlacesBack(t *testing.T) {
 		fmt.Sprintf("CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\nProxy-Authorization: %[2]s\r\n\r\n\x15", target, l.basic(l.token)),
 	} {
 		c := l.dial()
+		conns = append(conns, c)
 		_, _ = io.WriteString(c, head)
+	}
+	for i, c := range conns {
 		if _, err := bufio.NewReader(c).ReadString('\n'); err != nil && err != io.EOF { // an answer, or the end
-			t.Errorf("%q: %v", head, err)
+			t.Errorf("%d: %v", i, err)
 		}
 		_ = c.Close()
 	}
@@ -107,21 +112,26 @@ func TestShutdownEndsSilentConnections(t *testing.T) {
 	l.proxy.inner.server = &http.Server{}
 }
 
-// TestShutdownWaitsForCallsOfTheFront: a tunnel that is being decided or dialled when the drain begins is recorded.
+// TestShutdownWaitsForCallsOfTheFront: a tunnel that is being dialled when the drain begins is recorded before the drain ends. It is
+// too late to be opened.
 func TestShutdownWaitsForCallsOfTheFront(t *testing.T) {
-	f := &front{closed: make(chan struct{})}
-	f.calls.Add(1)
-	close(f.closed)
-	done := make(chan struct{})
-	go func() {
-		f.wait(t.Context())
-		close(done)
-	}()
+	l := newLab(t)
+	l.names.hold = make(chan struct{})
+	c, target := l.dial(), l.target("pass.ok.test")
+	fmt.Fprintf(c, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\nProxy-Authorization: %[2]s\r\n\r\n", target, l.basic(l.token))
+	waitUntil(t, func() bool { return len(l.names.asked()) > 0 })
+	_, ended := l.drain()
 	select {
-	case <-done:
-		t.Error("a call is running")
-	default:
+	case <-ended:
+		t.Error("the call was not waited for")
+	case <-time.After(200 * time.Millisecond):
 	}
-	f.calls.Done()
-	<-done
+	close(l.names.hold)
+	<-ended
+	if rec := l.next(); rec.str("kind") != "tunnel" || rec.str("code") != "not_ready" {
+		t.Errorf("record %v", rec)
+	}
+	if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != 503 {
+		t.Errorf("the client got %v %v", res, err)
+	}
 }

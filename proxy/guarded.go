@@ -17,6 +17,7 @@ import (
 // Of HTTP/2 nothing of the kind can be seen: the server resets a malformed stream, or answers 431, within frames of its own.
 type guarded struct {
 	net.Conn
+	early   []byte      // of what the client sent, read already
 	handled atomic.Bool // a handler has the request; until it has, one is being read
 	refuse  func(conn net.Conn, status int)
 	refused bool // the server's own words are swallowed from here on; it closes the connection
@@ -30,6 +31,16 @@ type guardedTLS struct {
 
 // ConnectionState is what net/http takes for the request's TLS.
 func (g *guardedTLS) ConnectionState() tls.ConnectionState { return g.tls.ConnectionState() }
+
+// Read gives back first what was read too early.
+func (g *guarded) Read(p []byte) (int, error) {
+	if len(g.early) > 0 {
+		n := copy(p, g.early)
+		g.early = g.early[n:]
+		return n, nil
+	}
+	return g.Conn.Read(p)
+}
 
 func (g *guarded) Write(p []byte) (int, error) {
 	if g.handled.Load() {

@@ -246,6 +246,7 @@ func TestHeadThatWouldNotStayOnItsLines(t *testing.T) {
 	for name, spoil := range map[string]func(r *http.Request){
 		"method": func(r *http.Request) { r.Method = "GET /evil HTTP/1.1\r\nX:" },
 		"path":   func(r *http.Request) { r.URL.Opaque = "/\r\nX: evil" },
+		"space":  func(r *http.Request) { r.URL.RawQuery = "a HTTP/1.1" },
 		"query":  func(r *http.Request) { r.URL.RawQuery = "a b\r\nX: evil" },
 		"host":   func(r *http.Request) { r.Host = "h\r\nX: evil" },
 		"header": func(r *http.Request) { r.Header["Y"] = []string{"y\r\nX: evil"} },

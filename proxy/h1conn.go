@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ type h1Conn struct {
 	conn   net.Conn // tcp, or TLS over it
 	br     *bufio.Reader
 	bw     *bufio.Writer
+	chosen bool  // the upstream chose HTTP/1.1 (ALPN), not merely accepted it
 	used   bool  // it has carried a request before
 	since  int64 // when it began to idle, as clock tells it
 
@@ -31,6 +33,9 @@ var errHeaderSize = errors.New("the response's header is too large")
 func newH1Conn(o origin, tcp *net.TCPConn, conn net.Conn, header int) *h1Conn {
 	c := &h1Conn{origin: o, tcp: tcp, conn: conn, header: header, left: -1}
 	c.br, c.bw = bufio.NewReaderSize(c, 4<<10), bufio.NewWriterSize(conn, 4<<10)
+	if t, ok := conn.(*tls.Conn); ok {
+		c.chosen = t.ConnectionState().NegotiatedProtocol == "http/1.1"
+	}
 	if raw, err := tcp.SyscallConn(); err == nil {
 		c.raw = raw
 	}

@@ -3,6 +3,8 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -24,6 +26,10 @@ type origin struct {
 	port uint16
 }
 
+func originOf(c *call, out *http.Request) origin {
+	return origin{tls: out.URL.Scheme == "https", host: c.target.Host, port: c.target.Port}
+}
+
 // h1Pool is one tool's connections to HTTP/1.1 upstreams. net/http's transport would do, but for two goroutines a
 // connection, between which each request changes hands four times; here the call's own goroutine writes and reads.
 type h1Pool struct {
@@ -42,8 +48,6 @@ type h1Pool struct {
 }
 
 func newH1Pool(tool string, d dialer, conf *tls.Config, limits config.Limits) *h1Pool {
-	conf = conf.Clone()
-	conf.NextProtos = []string{"http/1.1"}
 	return &h1Pool{
 		tool: tool, dialer: d, tls: conf, timeout: limits.DialTimeout, header: limits.MaxHeaderBytes, idle: map[origin][]*h1Conn{}, waiting: map[origin][]*waiter{},
 	}
@@ -135,25 +139,35 @@ func (p *h1Pool) leave(o origin, w *waiter) bool {
 	return true
 }
 
-// open connects. The socket's address is judged by the dialer, the certificate by TLS; neither can be skipped.
+// open connects for requests of HTTP/1.1.
 func (p *h1Pool) open(ctx context.Context, o origin, at *egress.Attempts) (*h1Conn, error) {
-	tcp, err := p.dialer.Dial(ctx, p.tool, o.host, o.port, at)
+	tcp, conn, err := p.connect(ctx, o, at, "http/1.1")
 	if err != nil {
 		return nil, err
 	}
+	return newH1Conn(o, tcp, conn, p.header), nil
+}
+
+// connect returns a socket and what is spoken over it: TLS that offers protocols, or nothing more. The socket's address is judged
+// by the dialer, the certificate by TLS; neither can be skipped.
+func (p *h1Pool) connect(ctx context.Context, o origin, at *egress.Attempts, protocols ...string) (*net.TCPConn, net.Conn, error) {
+	tcp, err := p.dialer.Dial(ctx, p.tool, o.host, o.port, at)
+	if err != nil {
+		return nil, nil, err
+	}
 	if !o.tls {
-		return newH1Conn(o, tcp, tcp, p.header), nil
+		return tcp, tcp, nil
 	}
 	conf := p.tls.Clone()
-	conf.ServerName = o.host
+	conf.ServerName, conf.NextProtos = o.host, protocols
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	t := tls.Client(tcp, conf)
 	if err := t.HandshakeContext(ctx); err != nil {
 		_ = tcp.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return newH1Conn(o, tcp, t, p.header), nil
+	return tcp, t, nil
 }
 
 // put gives a connection to who waits for one, keeps it for another request, or closes it.

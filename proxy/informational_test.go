@@ -118,7 +118,7 @@ func TestHintAndAnswerDoNotMix(t *testing.T) {
 	r.Header.Set("Proxy-Authorization", l.basic(l.token))
 	c := l.proxy.begin("tool", "request")
 	done := make(chan struct{})
-	go func() { defer close(done); c.serve(w, r, plainAsk(r)) }()
+	go func() { defer close(done); c.serve(r.Context(), w, r, plainAsk(r)) }()
 	<-w.hinted
 	l.revoke(killswitch.Selector{Tool: []string{"t1"}})
 	<-gone // the call was given up
@@ -166,6 +166,7 @@ func TestExpectContinue(t *testing.T) {
 		{"refuses and stays", "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"},
 		{"refuses and goes", "HTTP/1.1 417 Expectation Failed\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"},
 		{"asks", "HTTP/1.1 100 Continue\r\n\r\n"},
+		{"never asks", ""}, // and waits for the body, for which the client is asked when a while has passed
 		{"hints and asks", "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"},
 	} {
 		t.Run(upstream.name, func(t *testing.T) {

@@ -22,11 +22,14 @@ type tunnel struct {
 	target             egress.Target
 	captured           bool
 	proxyAuthorization []string
+	proxyCredentials   *proxyCredentials
 	connect            *call // the CONNECT, recorded only when no request came of it
 	stop               func() bool
 	requests           atomic.Int32
-	cause              atomic.Pointer[error] // why it was cut from here
-	misnamed           bool                  // the hello named another host; written and read on the connection's goroutine
+	cause              atomic.Pointer[error]    // why it was cut from here
+	h1                 atomic.Pointer[h1Client] // while requests are plain
+	leaving            atomic.Bool              // the sidecar stops
+	misnamed           bool                     // the hello named another host; written and read on the connection's goroutine
 	ended              sync.Once
 }
 
@@ -58,7 +61,8 @@ var (
 	errSNI = errors.New("SNI names another host than the CONNECT")
 )
 
-// innerServer is our own net/http server for what is inside intercepted tunnels: limits, timeouts, h1 and h2 are its.
+// innerServer is our own net/http server for what is inside intercepted tunnels: limits, timeouts, h1 and h2 are its. Plain requests of h1
+// are an h1Client's.
 type innerServer struct {
 	proxy   *Proxy
 	server  *http.Server
@@ -66,12 +70,13 @@ type innerServer struct {
 	closed  chan struct{}
 	tls     *tls.Config
 	timeout time.Duration // for the first byte
+	idle    time.Duration
 }
 
 type tunnelKey struct{}
 
 func newInnerServer(p *Proxy, limits config.Limits) *innerServer {
-	s := &innerServer{proxy: p, conns: make(chan net.Conn), closed: make(chan struct{}), timeout: limits.HeaderTimeout}
+	s := &innerServer{proxy: p, conns: make(chan net.Conn), closed: make(chan struct{}), timeout: limits.HeaderTimeout, idle: limits.IdleTimeout}
 	// One config for all tunnels, so that sessions are resumed. A resumption does not ask for the certificate again,
 	// so the name is checked where every hello passes.
 	s.tls = &tls.Config{
@@ -85,6 +90,8 @@ func newInnerServer(p *Proxy, limits config.Limits) *innerServer {
 		},
 	}
 	s.server = &http.Server{
+		DisableGeneralOptionsHandler: true, // it answers OPTIONS * past the gates
+
 		Handler:           http.HandlerFunc(s.serve),
 		ReadHeaderTimeout: limits.HeaderTimeout,
 		IdleTimeout:       limits.IdleTimeout,
@@ -151,11 +158,12 @@ func (t *tunnel) checkSNI(name string) error {
 // interceptConn accepts the tunnel and hands it to the inner server, once its first byte tells whether it speaks TLS.
 func (c *call) interceptConn(conn net.Conn, early []byte, a *ask) {
 	t := &tunnel{listener: c.listener.Name, target: c.target, proxyAuthorization: a.proxyAuthorization, connect: c}
-	t.tool, t.captured = c.rec.Tool, a.captured
+	t.tool, t.captured, t.proxyCredentials = c.rec.Tool, a.captured, readProxyCredentials(a.proxyAuthorization)
 	t.cut = func(cause error) {
 		t.cause.CompareAndSwap(nil, &cause)
 		reset(conn)
 	}
+	t.leave, t.rest = t.endWhenIdle, t.watchClient
 	if c.rec.Decision == "allow" && c.tool != nil {
 		t.stands = c.stands
 	}
@@ -193,6 +201,7 @@ func (s *innerServer) accept(c *taggedConn) {
 	t := c.tunnel
 	guard := &guarded{Conn: c, refuse: func(conn net.Conn, status int) { s.proxy.refuseUnread(t.listener, t, conn, status) }}
 	var conn net.Conn = guard
+	scheme := "http"
 	if c.early[0] == recordHandshake {
 		tc := tls.Server(c, s.tls)
 		if !s.handshake(tc) {
@@ -200,9 +209,16 @@ func (s *innerServer) accept(c *taggedConn) {
 			t.close(tc)
 			return
 		}
-		guard.Conn, conn = tc, &guardedTLS{guard, tc}
+		guard.Conn, conn, scheme = tc, &guardedTLS{guard, tc}, "https"
 		if tc.ConnectionState().NegotiatedProtocol == "h2" {
 			conn = tc // net/http speaks HTTP/2 on nothing else
+		}
+	}
+	if guardOf(conn) != nil {
+		if guard.early = newH1Client(s, t, scheme, guard.Conn).run(); guard.early == nil {
+			_ = guard.Conn.Close()
+			t.close(guard.Conn)
+			return
 		}
 	}
 	select {
@@ -263,18 +279,22 @@ func (s *innerServer) serve(w http.ResponseWriter, r *http.Request) {
 	if guard, ok := r.Context().Value(guardKey{}).(*guarded); ok {
 		guard.pass()
 	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	s.carry(r.Context(), t, scheme, w, r)
+}
+
+func (s *innerServer) carry(ctx context.Context, t *tunnel, scheme string, w http.ResponseWriter, r *http.Request) {
 	t.requests.Add(1)
 	t.touch()
 	c := s.proxy.begin(t.listener, "request")
 	c.rec.Intercepted = true
 	defer c.finish()
 	defer c.contain()
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
 	c.within = t
-	c.serve(w, r, innerAsk(r, t, scheme))
+	c.serve(ctx, w, r, innerAsk(r, t, scheme))
 }
 
 // answerInside reports whether a refused tunnel is accepted so that the refusal can be read inside: where the config says that

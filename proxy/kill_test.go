@@ -97,7 +97,25 @@ func TestRevocationAnswersAPendingCall(t *testing.T) {
 	if err != nil || status != 403 || problemOf(t, body).Code != Revoked {
 		t.Errorf("%d %q %v", status, body, err)
 	}
-	if rec := l.next(); rec.str("code") != "revoked" || rec.str("decision") != "deny" {
+	if rec := l.next(); rec.str("code") != "revoked" || rec.str("decision") != "allow" || rec.str("error_class") != "cut" {
+		t.Errorf("record %v", rec) // the upstream has it
+	}
+}
+
+// TestRevocationBeforeAnythingWasSent: a call that is still being connected when it is revoked is one that was denied.
+func TestRevocationBeforeAnythingWasSent(t *testing.T) {
+	l := newLab(t)
+	l.names.hold = make(chan struct{})
+	defer close(l.names.hold)
+	go func() {
+		waitUntil(t, func() bool { return len(l.names.asked()) > 0 })
+		l.revoke(killswitch.Selector{Host: []string{"plain.ok.test"}})
+	}()
+	status, body, err := get(l.client(l.token, false), l.url("http", "plain.ok.test", "/"))
+	if err != nil || status != 403 || problemOf(t, body).Code != Revoked {
+		t.Errorf("%d %q %v", status, body, err)
+	}
+	if rec := l.next(); rec.str("code") != "revoked" || rec.str("decision") != "deny" || rec.str("error_class") != "cut" {
 		t.Errorf("record %v", rec)
 	}
 }

@@ -15,6 +15,7 @@ type nameServer struct {
 	mu   sync.Mutex
 	seen []string
 	to   map[string][4]byte // other addresses than 127.0.0.1
+	hold chan struct{}      // answers wait for its end; nil: they do not
 }
 
 func startNameServer(t testing.TB) *nameServer {
@@ -55,7 +56,11 @@ func (s *nameServer) answer(query []byte) []byte {
 	s.mu.Lock()
 	s.seen = append(s.seen, name)
 	ip, other := s.to[name]
+	hold := s.hold
 	s.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
 	if !other {
 		ip = [4]byte{127, 0, 0, 1}
 	}

@@ -62,21 +62,10 @@ var crlf = []byte("\r\n")
 
 // plainHeader returns which of plainHeaders name is, whatever its case, or -1.
 func plainHeader(name []byte) int {
-next:
 	for i, h := range plainHeaders {
-		if len(h) != len(name) {
-			continue
+		if isHeader(name, h) {
+			return i
 		}
-		for j := range name {
-			c := name[j]
-			if 'A' <= c && c <= 'Z' {
-				c += 'a' - 'A'
-			}
-			if c != h[j] {
-				continue next
-			}
-		}
-		return i
 	}
 	return -1
 }

@@ -138,6 +138,8 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 	crowd := &crowd{Listener: ln, max: int64(limits.MaxConnections)}
 	kind := g.listener(listener).Kind
 	s := &http.Server{
+		DisableGeneralOptionsHandler: true, // it answers OPTIONS * past the gates
+
 		Handler:           newEntry(p, listener),
 		ReadHeaderTimeout: limits.HeaderTimeout,
 		IdleTimeout:       limits.IdleTimeout,

@@ -27,7 +27,10 @@ type open struct {
 	last   atomic.Int64      // of the last byte, as clock tells it
 }
 
-func (o *open) touch() { o.last.Store(clock()) }
+func (o *open) touch() { o.moved(clock()) }
+
+// moved is touch for who knows what clock tells.
+func (o *open) moved(now int64) { o.last.Store(now) }
 
 var began = time.Now()
 

@@ -144,7 +144,8 @@ func TestRelayCutByTheKillSwitch(t *testing.T) {
 }
 
 func TestIdleTunnelEnds(t *testing.T) {
-	l := newLab(t, replaced(t, "idleTimeout: 30s", "idleTimeout: 200ms"))
+	t.Parallel()
+	l := newLab(t, replaced(t, "idleTimeout: 30s", "idleTimeout: 2s"))
 	c := l.connectTo(l.target("pass.ok.test"), "")
 	if _, err := c.Read(make([]byte, 1)); err == nil {
 		t.Error("read something")

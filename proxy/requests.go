@@ -33,9 +33,13 @@ func (e *policyChanged) Error() string {
 	return "the policy that let it through is no longer in force: " + string(e.code)
 }
 
-// denial is what a client is told that has no answer yet. The record names the policy that denied.
+// denial is what a client is told that has no answer yet. The record names the policy that decided: the new one, unless the call was
+// under way by the old one's word.
 func (e *policyChanged) denial(c *call) *Denial {
-	c.rec.PolicyRevision, c.rec.ErrorClass = e.revision, "policy_changed"
+	c.rec.ErrorClass = "policy_changed"
+	if !c.sent() {
+		c.rec.PolicyRevision = e.revision
+	}
 	return deny(e.code, "The policy has just changed.", e)
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/killswitch"
@@ -18,7 +17,7 @@ var responseBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 // respond sends the response back: header, body as it comes, trailers. A body that breaks off ends in an abort, since a
 // normal return would hand the client a clean end.
 func (c *call) respond(ctx context.Context, to *client, res *http.Response, dog *watchdog, cred *broker.Credential) {
-	h := to.w.Header()
+	h, empty := to.w.Header(), bodiless(to.r, res)
 	incoming(h, res.Header)
 	if _, given := h["Content-Type"]; !given {
 		h["Content-Type"] = nil // keeps net/http from guessing one
@@ -35,7 +34,7 @@ func (c *call) respond(ctx context.Context, to *client, res *http.Response, dog 
 	}
 	c.rec.Status = res.StatusCode
 	to.writeHeader(res.StatusCode)
-	flush := res.ContentLength < 0 || strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")
+	flush := !empty && (res.ContentLength < 0 || strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream"))
 	if flush {
 		_ = to.rc.Flush() // the header goes out before the first event
 	}
@@ -43,7 +42,7 @@ func (c *call) respond(ctx context.Context, to *client, res *http.Response, dog 
 	if cred != nil {
 		body = cred.ScrubBody(body)
 	}
-	if !bodiless(to.r, res) {
+	if !empty {
 		if err := c.copyBody(ctx, to, body, dog, flush); err != nil {
 			c.bodyFailed(ctx, err)
 			c.abort(to)
@@ -71,16 +70,17 @@ type clientError struct{ error }
 func (c *call) copyBody(ctx context.Context, to *client, body io.Reader, dog *watchdog, flush bool) error {
 	buf := responseBuffers.Get().(*[32 << 10]byte)
 	defer responseBuffers.Put(buf)
-	armed := time.Now()
+	armed := clock() // it has just been, for the header
 	for {
 		n, err := body.Read(buf[:])
+		now := clock()
+		if now-armed > int64(to.idle/4) && (n > 0 || err == io.EOF) { // an end is also written
+			armed = now
+			to.arm()
+		}
 		if n > 0 {
-			dog.touch()
-			c.moved()
-			if now := time.Now(); now.Sub(armed) > to.idle/4 {
-				armed = now
-				to.arm(now)
-			}
+			dog.touch(now)
+			c.moved(now)
 			if _, werr := to.w.Write(buf[:n]); werr != nil {
 				return clientError{werr}
 			}
@@ -95,7 +95,6 @@ func (c *call) copyBody(ctx context.Context, to *client, body io.Reader, dog *wa
 			return ctx.Err()
 		}
 		if err == io.EOF {
-			to.arm(time.Now()) // net/http has the end to write
 			return nil
 		}
 		if err != nil {

@@ -76,7 +76,7 @@ func connectHook(r *http.Request) func(*http.Request, net.Conn, *goproxy.ProxyCt
 
 func servePlain(r *http.Request) {
 	w := r.Context().Value(callKey{}).(*onceWriter)
-	w.call.serve(w.ResponseWriter, r, plainAsk(r))
+	w.call.serve(r.Context(), w.ResponseWriter, r, plainAsk(r))
 	w.answered = true
 }
 

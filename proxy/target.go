@@ -21,6 +21,7 @@ type ask struct {
 	malformed error          // found while reading
 
 	proxyAuthorization    []string
+	proxyCredentials      *proxyCredentials // what it says, if that has been read
 	toolgateAuthorization []string
 	traceparent           string
 }
@@ -31,6 +32,7 @@ var (
 	errUserInfo        = errors.New("the URL carries user info")
 	errOpaque          = errors.New("the URL has no authority")
 	errNestedConnect   = errors.New("CONNECT inside a tunnel")
+	errPath            = errors.New("the path neither begins with a slash nor is the * of OPTIONS")
 	errSchemeInside    = errors.New("the request names another scheme than its tunnel")
 )
 
@@ -66,7 +68,7 @@ func plainAsk(r *http.Request) *ask {
 func innerAsk(r *http.Request, t *tunnel, scheme string) *ask {
 	a := &ask{scheme: scheme, authority: r.Host, method: r.Method, path: r.URL.EscapedPath(), within: &t.target}
 	a.headers(r)
-	a.proxyAuthorization = t.proxyAuthorization // never from inside: the tunnel's word counts
+	a.proxyAuthorization, a.proxyCredentials = t.proxyAuthorization, t.proxyCredentials // never from inside: the tunnel's word counts
 	switch {
 	case r.Method == http.MethodConnect:
 		a.malformed = errNestedConnect
@@ -100,8 +102,12 @@ func (a *ask) target() (egress.Target, *Denial) {
 		return t, nil
 	}
 	t.Scheme, t.Method, t.Path = a.scheme, a.method, a.path
-	if t.Path == "" || !strings.HasPrefix(t.Path, "/") {
-		t.Path = "/" + t.Path // "*" of OPTIONS stays distinct from every allowed path as "/*"
+	switch {
+	case t.Path == "":
+		t.Path = "/"
+	case t.Path == "*" && t.Method == http.MethodOptions: // the host as a whole (RFC 9112, section 3.2.4), which no path pattern covers
+	case !strings.HasPrefix(t.Path, "/"):
+		return t, deny(BadTarget, "Malformed target: "+errPath.Error()+".", errPath)
 	}
 	if a.within != nil && (a.within.Host != host && a.within.Host != "" || a.within.Port != port) {
 		return t, deny(TargetMismatch, "The request's host is not the one that its tunnel was opened to.", nil)

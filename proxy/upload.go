@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -102,7 +103,7 @@ func (u *upload) copy() error {
 	for {
 		n, err := u.body.Read(buf[:])
 		if n > 0 {
-			writePiece(w, buf[:n], chunked)
+			_ = writePiece(w, buf[:n], chunked)
 		}
 		if err != nil && err != io.EOF {
 			return err
@@ -118,15 +119,16 @@ func (u *upload) copy() error {
 	}
 }
 
-func writePiece(w *bufio.Writer, p []byte, chunked bool) {
+// writePiece returns the writer's error, which stays.
+func writePiece(w *bufio.Writer, p []byte, chunked bool) error {
 	if chunked {
-		var size [20]byte
-		_, _ = w.Write(append(strconv.AppendInt(size[:0], int64(len(p)), 16), '\r', '\n'))
+		_, _ = w.Write(append(strconv.AppendInt(w.AvailableBuffer(), int64(len(p)), 16), '\r', '\n'))
 	}
-	_, _ = w.Write(p)
+	_, err := w.Write(p)
 	if chunked {
-		_, _ = w.WriteString("\r\n")
+		_, err = w.WriteString("\r\n")
 	}
+	return err
 }
 
 // framing are the headers that say where a message goes and where it ends; they are written from what was decided.
@@ -135,7 +137,7 @@ var framing = map[string]bool{"Host": true, "Content-Length": true, "Transfer-En
 // writeHead writes the request line and the header (RFC 9112, sections 3 and 6) into the buffer.
 func writeHead(w *bufio.Writer, out *http.Request) error {
 	uri := out.URL.RequestURI()
-	if !plainText(uri) || !plainText(out.Host) || !httpguts.ValidHeaderFieldName(out.Method) {
+	if !plainText(uri) || strings.IndexByte(uri, ' ') >= 0 || !plainText(out.Host) || !httpguts.ValidHeaderFieldName(out.Method) {
 		return errRequest
 	}
 	for _, s := range [...]string{out.Method, " ", uri, " HTTP/1.1\r\nHost: ", out.Host, "\r\n"} {
@@ -154,9 +156,8 @@ func writeHead(w *bufio.Writer, out *http.Request) error {
 			_, _ = w.WriteString("\r\n")
 		}
 	case out.Body != nil, out.Method == http.MethodPost, out.Method == http.MethodPut, out.Method == http.MethodPatch:
-		var length [20]byte
 		_, _ = w.WriteString("Content-Length: ")
-		_, _ = w.Write(append(strconv.AppendInt(length[:0], max(0, out.ContentLength), 10), '\r', '\n'))
+		_, _ = w.Write(append(strconv.AppendInt(w.AvailableBuffer(), max(0, out.ContentLength), 10), '\r', '\n'))
 	}
 	if err := out.Header.WriteSubset(w, framing); err != nil {
 		return err

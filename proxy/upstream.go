@@ -19,9 +19,9 @@ import (
 // its pool and was judged for one tool.
 type upstream struct {
 	dialer dialer
-	h1     *h1Pool         // for h1 clients
-	ws     *http.Transport // for their upgrades
-	h2     *http.Transport // for h2 clients; speaks h1 where the upstream does not offer h2
+	h1     *h1Pool
+	ws     *http.Transport // for upgrades
+	h2     *h2Way          // for h2 clients
 }
 
 // dialer connects to targets for tools. It is an *egress.Dialer, or an *egress.ProxyDialer where the operator's upstream
@@ -71,9 +71,7 @@ func newUpstream(tool string, d dialer, roots *x509.CertPool, limits config.Limi
 	u.ws = newTransport(dial, roots, limits)
 	u.ws.Protocols.SetHTTP1(true)
 	u.h1 = newH1Pool(tool, d, u.ws.TLSClientConfig, limits)
-	u.h2 = newTransport(dial, roots, limits)
-	u.h2.Protocols.SetHTTP1(true)
-	u.h2.Protocols.SetHTTP2(true)
+	u.h2 = newH2Way(u.h1, dial, roots, limits)
 	return u
 }
 
@@ -99,5 +97,5 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error), 
 func (u *upstream) retire() {
 	u.h1.retire()
 	u.ws.CloseIdleConnections()
-	u.h2.CloseIdleConnections()
+	u.h2.streams.CloseIdleConnections()
 }

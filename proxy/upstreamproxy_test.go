@@ -218,6 +218,7 @@ func TestEveryRouteGoesThroughTheUpstreamProxy(t *testing.T) {
 			p := startCorporate(t)
 			p.user = user
 			l, c := labBehind(t, p, p.withUser(t, user))
+			l.tls.TLS.NextProtos = []string{"h2", "http/1.1"} // without a choice, the first call would connect twice
 			header := make(chan http.Header, 1)
 			l.mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
 				header <- req.Header
@@ -339,7 +340,11 @@ func TestUpstreamProxyFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := startCorporate(t)
 			p.answer = tt.answer
-			l, c := labBehind(t, p, p.by(""), replaced(t, "dialTimeout: 3s", "dialTimeout: 200ms"))
+			timeout := "dialTimeout: 3s"
+			if tt.class == "timeout" {
+				timeout = "dialTimeout: 200ms"
+			}
+			l, c := labBehind(t, p, p.by(""), replaced(t, "dialTimeout: 3s", timeout))
 			for _, r := range routes {
 				l.checkFailure(l.client(l.token, r.h2), r.scheme+"://"+c.place(r)+"/", meanings[tt.code].status, tt.code, tt.class)
 			}

@@ -31,7 +31,7 @@ type watchdog struct {
 // watch starts a watchdog, which ends a call by cancel. beat is called at least every idle/2 while the call is within its limit.
 func watch(cancel context.CancelCauseFunc, limit, idle time.Duration, beat func()) *watchdog {
 	d := &watchdog{cancel: cancel, beat: beat, every: idle / 2}
-	d.touch()
+	d.touch(clock())
 	d.limit.Store(int64(limit))
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -39,14 +39,14 @@ func watch(cancel context.CancelCauseFunc, limit, idle time.Duration, beat func(
 	return d
 }
 
-func (d *watchdog) touch() { d.last.Store(clock()) }
+// touch notes that something moved, now as clock tells it.
+func (d *watchdog) touch(now int64) { d.last.Store(now) }
 
-// header starts the second phase.
+// header starts the second phase. The timer, which goes off within half of idle, finds the new limit.
 func (d *watchdog) header(idle time.Duration) {
-	d.touch()
+	d.touch(clock())
 	d.limit.Store(int64(idle))
 	d.body.Store(true)
-	d.timer.Reset(min(idle, d.every))
 }
 
 func (d *watchdog) check() {

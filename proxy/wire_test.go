@@ -116,7 +116,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(8 * time.Second)
+	late := time.After(30 * time.Second)
 	for !ok() {
 		select {
 		case <-tick.C:

@@ -78,8 +78,7 @@ func TestText(t *testing.T) {
 		if got != want {
 			t.Errorf("%q:\ngot  %q\nwant %q", in, got, want)
 		}
-		// An escape that was written can look like a secret's beginning; then more is masked, and that is no harm.
-		if again := Text(got); again != got && !strings.Contains(got, `\`) {
+		if again := Text(got); again != got {
 			t.Errorf("%q: not idempotent: %q then %q", in, got, again)
 		}
 	}
@@ -101,9 +100,6 @@ func FuzzText(f *testing.F) {
 		got := Text(a)
 		if strings.ContainsFunc(got, func(r rune) bool { return r < 0x20 || r == 0x7f || hidden(r) }) || !utf8.ValidString(got) {
 			t.Fatalf("%q: control characters in %q", a, got)
-		}
-		if again := Text(got); again != got {
-			t.Fatalf("%q: not idempotent: %q then %q", a, got, again)
 		}
 		for _, s := range []string{a + " https://u:" + marker + "@h/?q=" + marker + "#" + marker + " " + b, a + "\nBearer " + marker + "\n" + b,
 			a + " eyJ" + marker + "." + marker + "." + marker + "\n" + b} {

@@ -23,6 +23,14 @@ type process struct {
 // run starts "sidecar run" on the lab's files, with its records going to stdout.
 func (l *lab) run(stdout io.Writer) *process {
 	l.t.Helper()
+	p := l.begin(stdout)
+	p.listen()
+	return p
+}
+
+// begin starts it and waits for nothing.
+func (l *lab) begin(stdout io.Writer) *process {
+	l.t.Helper()
 	p := &process{cmd: exec.Command("sidecar", "run", "--config", l.path("sidecar.yaml")), exited: make(chan error, 1)}
 	p.lab, p.log = l, newLines()
 	p.app = &app{addrs: map[string]string{}}
@@ -39,13 +47,18 @@ func (l *lab) run(stdout io.Writer) *process {
 			l.t.Logf("the log:\n%s", p.log.text())
 		}
 	})
+	return p
+}
+
+// listen waits until every listener is served, and takes down where.
+func (p *process) listen() {
+	p.lab.t.Helper()
 	address := regexp.MustCompile(`"listener":"(\w+)","address":"([^"]+)"`)
 	for len(p.addrs) < 5 {
-		if m := address.FindStringSubmatch(p.log.next(l.t)); m != nil {
+		if m := address.FindStringSubmatch(p.log.next(p.lab.t)); m != nil {
 			p.addrs[m[1]] = m[2]
 		}
 	}
-	return p
 }
 
 func (p *process) signal(t *testing.T, s os.Signal) {

@@ -27,7 +27,7 @@ func TestRevokeAndRestore(t *testing.T) {
 	s.pod("refunds-1", []bus.Running{{Tool: "refunds", Tenant: "acme", Calls: 5}}, "refunds", "mail")
 	s.pod("mail-1", nil, "mail")
 	b := s.login("alice")
-	b.want(b.get("/"), 200, "Nothing is stopped", "<bdi>refunds</bdi>", "<bdi>acme</bdi>", ">2</b> sidecars live")
+	b.want(b.get("/"), 200, "Nothing is stopped", "<bdi>refunds</bdi>", "<bdi>acme</bdi>", "sidecars: <b>2</b> live")
 	b.want(b.get("/search?q=refund"), 200, "/stop?preview=1&amp;tool=refunds", "shop/refunds-1")
 	a := b.get("/stop?preview=1&tool=refunds")
 	b.want(a, 200, "<b>1 sidecar</b> of 2", "<b>5 calls</b>", "shop/refunds-1", `type <b class="word">refunds</b>`)
