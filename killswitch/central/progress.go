@@ -34,11 +34,12 @@ func (s *Service) Progress(p Principal, revision uint64) (Progress, error) {
 	return s.progress(p, revision), nil
 }
 
-// progress shows who is limited to tenants no calls of others.
+// progress shows who is limited to tenants no tools and calls of others.
 func (s *Service) progress(p Principal, revision uint64) Progress {
 	now := s.roster.progress(revision)
 	if len(p.Tenants) > 0 {
 		for i := range now.Silent {
+			now.Silent[i].Tools = nil
 			now.Silent[i].Running = slices.DeleteFunc(slices.Clone(now.Silent[i].Running), func(run bus.Running) bool {
 				return !slices.Contains(p.Tenants, run.Tenant)
 			})

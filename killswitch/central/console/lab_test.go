@@ -128,20 +128,12 @@ func newSite(t *testing.T, o options) *site {
 // pod is a small sidecar that acknowledges everything, and counts its calls by tool.
 func (s *site) pod(name string, running []bus.Running, tools ...string) {
 	s.Helper()
-	conn, err := nats.Connect(s.nats.URL(), nats.UserCredentials(s.creds))
-	check(s, err)
-	s.Cleanup(conn.Close)
+	conn, who := s.deaf(name, running, tools...)
 	keys, err := ledger.ParseKeys(s.signer.PublicKey())
 	check(s, err)
-	who := bus.Sidecar{Instance: name, Pod: name, Namespace: "shop", Version: "test", Tools: tools}
-	say := func(subject string, v any) {
-		b, err := json.Marshal(v)
-		check(s, err)
-		check(s, conn.Publish(subject, b))
-	}
 	_, err = conn.Subscribe(bus.SubjectLive, func(m *nats.Msg) {
 		if e, err := keys.Decode(m.Data); err == nil {
-			say(bus.SubjectAck("sidecar", bus.Token(name)), bus.Ack{Sidecar: who, Revision: e.Revision, Head: e.Hash(), Cut: 2})
+			s.say(conn, bus.SubjectAck("sidecar", bus.Token(name)), bus.Ack{Sidecar: who, Revision: e.Revision, Head: e.Hash(), Cut: 2})
 		}
 	})
 	check(s, err)
@@ -156,17 +148,34 @@ func (s *site) pod(name string, running []bus.Running, tools ...string) {
 				calls += run.Calls
 			}
 		}
-		say(bus.SubjectAnswer("sidecar", bus.Token(name)), bus.Answer{Sidecar: who, ID: q.ID, Calls: calls})
+		s.say(conn, bus.SubjectAnswer("sidecar", bus.Token(name)), bus.Answer{Sidecar: who, ID: q.ID, Calls: calls})
 	})
 	check(s, err)
-	o, err := s.Overview(central.Principal{Name: "test", Roles: []central.Role{central.Viewer}})
+	check(s, conn.Flush())
+}
+
+// deaf is a sidecar that has said once that it is there.
+func (s *site) deaf(name string, running []bus.Running, tools ...string) (*nats.Conn, bus.Sidecar) {
+	s.Helper()
+	conn, err := nats.Connect(s.nats.URL(), nats.UserCredentials(s.creds))
 	check(s, err)
-	say(bus.SubjectStatus("sidecar", bus.Token(name)), bus.Status{Sidecar: who, Running: running, Revision: o.Revision, Head: o.Head})
-	eventually(s, "the sidecar is known", func() bool {
-		now, err := s.Overview(central.Principal{Name: "test", Roles: []central.Role{central.Viewer}})
+	s.Cleanup(conn.Close)
+	who := bus.Sidecar{Instance: name, Pod: name, Namespace: "shop", Version: "test", Tools: tools}
+	look := func() central.Overview {
+		o, err := s.Overview(central.Principal{Name: "test", Roles: []central.Role{central.Viewer}})
 		check(s, err)
-		return now.Sidecars.Live > o.Sidecars.Live
-	})
+		return o
+	}
+	o := look()
+	s.say(conn, bus.SubjectStatus("sidecar", bus.Token(name)), bus.Status{Sidecar: who, Running: running, Revision: o.Revision, Head: o.Head})
+	eventually(s, "the sidecar is known", func() bool { return look().Sidecars.Live > o.Sidecars.Live })
+	return conn, who
+}
+
+func (s *site) say(conn *nats.Conn, subject string, v any) {
+	b, err := json.Marshal(v)
+	check(s, err)
+	check(s, conn.Publish(subject, b))
 }
 
 // browser keeps one cookie, follows no redirect and says where its forms come from.

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"net/http"
 	"net/url"
@@ -116,7 +117,9 @@ func TestSecondPerson(t *testing.T) {
 func TestWatch(t *testing.T) {
 	s := newSite(t, options{life: time.Second})
 	b := s.login("viewer")
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/watch", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/watch", nil)
 	check(t, err)
 	req.Header.Set("Cookie", b.cookie)
 	res, err := http.DefaultClient.Do(req)

@@ -45,6 +45,7 @@ func TestRoles(t *testing.T) {
 func TestTenants(t *testing.T) {
 	s := newSite(t, options{service: func(o *central.Options) { o.SecondPerson.Restore = true }})
 	s.pod("p", []bus.Running{{Tool: "t-mine", Tenant: "acme", Calls: 3}, {Tool: "t-globex", Tenant: "globex", Calls: 4}}, "t-mine", "t-globex")
+	s.deaf("silent", []bus.Running{{Tool: "t-mine", Tenant: "acme", Calls: 7}, {Tool: "t-globex", Tenant: "globex", Calls: 8}}, "t-mine", "t-globex")
 	mine, others := ledger.Selector{Tool: []string{"t-mine"}, Tenant: []string{"acme"}}, ledger.Selector{Tool: []string{"t"}, Tenant: []string{"globex"}}
 	s.revoke("alice", "r-globex", others, "globex")
 	s.revoke("alice", "r-mine", mine, "mine")
@@ -61,6 +62,7 @@ func TestTenants(t *testing.T) {
 			t.Errorf("%s: %d, want %d\n%s", path, a.status, status, a.body)
 		}
 	}
+	b.want(b.get("/revisions/2"), 200, "shop/silent", "7 <bdi>t-mine</bdi> for <bdi>acme</bdi>")
 	b.want(b.get("/"), 200, "t-mine", "mine", "/proposal?revision=4")
 	for path, form := range map[string]url.Values{
 		"/stop": {"tool": {"t"}, "reason": {"r"}, "confirm": {"t"}}, "/restore": {"id": {"r-globex"}, "reason": {"r"}}, "/drill": {"reason": {"r"}},
