@@ -329,6 +329,7 @@ func TestWho(t *testing.T) {
 		{"the higher role", map[string]any{"groups": []string{"all", "sre"}}, nil, "alice@example.com", central.Responder, nil},
 		{"tenants", map[string]any{"groups": []string{"globex-soc", "acme-soc", "acme-soc"}}, nil, "alice@example.com", central.Responder, []string{"acme", "globex"}},
 		{"a lower role of all adds nothing", map[string]any{"groups": []string{"all", "acme-soc"}}, nil, "alice@example.com", central.Responder, []string{"acme"}},
+		{"nor when it comes later", map[string]any{"groups": []string{"acme-soc", "all"}}, nil, "alice@example.com", central.Responder, []string{"acme"}},
 		{"the same role of all", map[string]any{"groups": []string{"acme-soc", "sre"}}, nil, "alice@example.com", central.Responder, nil},
 		{"a name with =", map[string]any{"groups": []string{"cn=x,ou=y"}}, nil, "alice@example.com", central.Viewer, nil},
 		{"a pointer", map[string]any{"realm_access": map[string]any{"a/b": []string{"all"}}}, func(s *login.Settings) { s.RolesClaim = "/realm_access/a~1b" }, "alice@example.com", central.Viewer, nil},
