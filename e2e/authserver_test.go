@@ -23,6 +23,8 @@ type authConfig struct {
 	Subject   trusted           `json:"subject"`
 	Actor     trusted           `json:"actor"`
 	Resources map[string]string `json:"resources"`
+	People    map[string]any    `json:"people,omitempty"` // who can log in, by sub, with their claims
+	Login     string            `json:"login,omitempty"`  // who does
 }
 
 // startAuthServer starts issuer.mjs and returns its URL. It ends with the test.

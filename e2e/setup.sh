@@ -1,10 +1,14 @@
 #!/bin/sh
-# Installs nginx, where that can be done, and the Node packages that the end-to-end tests use. Does nothing when they are there. No
+# Installs nginx and Chromium, where that can be done, and the Node packages that the end-to-end tests use. Does nothing when they are there. No
 # install scripts of Node run.
 set -eu
-if ! command -v nginx >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+missing=
+command -v nginx >/dev/null || missing="$missing nginx-light"
+command -v chromium >/dev/null || missing="$missing chromium"
+if [ -n "$missing" ] && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
   apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light >/dev/null
+  # shellcheck disable=SC2086 # several names
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
 fi
 cd "$(dirname "$0")/issuer"
 if [ -d node_modules ] && [ node_modules/.package-lock.json -nt package-lock.json ]; then

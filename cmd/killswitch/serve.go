@@ -38,6 +38,8 @@ type settings struct {
 	trusted      []string
 	secondPerson []string
 	warmUp       time.Duration
+
+	people people
 }
 
 func newServe() *cobra.Command {
@@ -52,7 +54,7 @@ func newServe() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.dir, "dir", "", "the `folder` for keys, credentials and the log; made when missing")
-	f.StringVar(&s.listen, "listen", "127.0.0.1:15030", "the `address` of the HTTP API; other than loopback needs --tokens and --tls-cert")
+	f.StringVar(&s.listen, "listen", "127.0.0.1:15030", "the `address` of the console and the API; other than loopback needs --tls-cert, and --tokens or --oidc-issuer")
 	f.BoolVar(&s.insecure, "insecure-listen", false, "listen beyond loopback without TLS: behind a proxy that ends TLS, and where nobody else can reach it")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "the API's certificate, a PEM `file`")
 	f.StringVar(&s.tlsKey, "tls-key", "", "its key, a PEM `file`")
@@ -70,6 +72,7 @@ func newServe() *cobra.Command {
 	f.StringSliceVar(&s.secondPerson, "second-person", nil, "what needs a second person's approval: `restore`, all, or both with a comma between")
 	f.DurationVar(&s.warmUp, "warm-up", 18*time.Second, "how long after the start the fleet counts as not known yet")
 	signalsFlag(cmd, &s.signals)
+	peopleFlags(cmd, &s.people)
 	if err := cmd.MarkFlagRequired("dir"); err != nil {
 		panic(err) // the flag was added above
 	}
@@ -109,8 +112,11 @@ func (s *settings) options() (o central.Options, err error) {
 	if s.replicas < 1 || s.replicas > 5 || s.replicas > 1 && s.natsURL == "" {
 		return o, fmt.Errorf("found --replicas %d, expected 1, or up to 5 with --nats", s.replicas)
 	}
-	if s.tokens == "" && !loopback(s.listen) {
-		return o, fmt.Errorf("found --listen %s without --tokens, expected a loopback address: whoever reaches it could ask", s.listen)
+	if err := s.people.check(s.tlsCert != ""); err != nil {
+		return o, err
+	}
+	if s.tokens == "" && s.people.issuer == "" && !loopback(s.listen) {
+		return o, fmt.Errorf("found --listen %s without --tokens or --oidc-issuer, expected a loopback address: whoever reaches it could ask", s.listen)
 	}
 	if s.tlsCert == "" && !s.insecure && !loopback(s.listen) {
 		return o, fmt.Errorf("found --listen %s without --tls-cert, expected a loopback address or --insecure-listen: tokens would cross the network in the clear", s.listen)
@@ -138,7 +144,7 @@ func (s *settings) serve(ctx context.Context, o central.Options, say func(string
 	if o.Signer, err = loadSigner(or(s.signingKey, filepath.Join(s.dir, "signing-key.pem"))); err != nil {
 		return err
 	}
-	auth, hint, err := s.authenticator()
+	tokens, hint, err := s.knownTokens()
 	if err != nil {
 		return err
 	}
@@ -164,6 +170,10 @@ func (s *settings) serve(ctx context.Context, o central.Options, say func(string
 	if err != nil {
 		return err
 	}
+	web, err := s.people.handler(service, tokens, o, ln.Addr().String(), s.tlsCert != "")
+	if err != nil {
+		return err
+	}
 	receiver, err := receive(heard, service, o.Log)
 	if err != nil {
 		return err
@@ -171,7 +181,7 @@ func (s *settings) serve(ctx context.Context, o central.Options, say func(string
 	defer poll(ctx, receiver)()
 	s.greet(say, ln.Addr().String(), url, hint, o.Signer.PublicKey())
 	return s.until(ctx, service, &http.Server{
-		Handler:           beside(receiver, (&api.API{Service: service, Auth: auth, Log: o.Log}).Handler()),
+		Handler:           beside(receiver, web),
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}, ln)
@@ -219,8 +229,9 @@ func (s *settings) greet(say func(string), address, url, hint, key string) {
 	say(fmt.Sprintf("killSwitch:\n  nats:\n    servers: [%q]\n    credentialsFile: %s\n    publicKey: %q\n%s", url, creds, key, ca))
 }
 
-// authenticator reads the tokens file, or makes a token that lives as long as the process. hint says how to use it.
-func (s *settings) authenticator() (api.Authenticator, string, error) {
+// knownTokens reads the tokens file. Without one, and without an issuer, it makes a token that lives as long as the process.
+// hint says how to use it.
+func (s *settings) knownTokens() (api.Tokens, string, error) {
 	if s.tokens != "" {
 		f, err := os.Open(filepath.Clean(s.tokens))
 		if err != nil {
@@ -232,6 +243,9 @@ func (s *settings) authenticator() (api.Authenticator, string, error) {
 			return nil, "", fmt.Errorf("--tokens: %s: %w", s.tokens, err)
 		}
 		return tokens, fmt.Sprintf("%d tokens are known", len(tokens)), nil
+	}
+	if s.people.issuer != "" {
+		return nil, "people log in at " + s.people.issuer + "; there is no --tokens", nil
 	}
 	admin := central.Principal{Name: "admin", Roles: []central.Role{central.Admin}}
 	token, _, err := api.NewToken(admin)

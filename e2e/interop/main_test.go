@@ -31,17 +31,21 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// sidecarBinary builds in the product's folder, so that the product's go.mod and not this module's chooses the versions.
-var sidecarBinary = sync.OnceValues(func() (string, error) {
-	bin := filepath.Join(binDir, "sidecar")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/sidecar")
-	build.Dir = "../.."
-	out, err := build.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return bin, nil
-})
+// binary builds in the product's folder, so that the product's go.mod and not this module's chooses the versions.
+func binary(name string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		bin := filepath.Join(binDir, name)
+		build := exec.Command("go", "build", "-o", bin, "./cmd/"+name)
+		build.Dir = "../.."
+		out, err := build.CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("go build: %w\n%s", err, out)
+		}
+		return bin, nil
+	})
+}
+
+var sidecarBinary, killswitchBinary = binary("sidecar"), binary("killswitch")
 
 // program returns the path of a program. Without it the test is skipped, or fails where everything is meant to be installed.
 func program(t *testing.T, name string) string {

@@ -37,6 +37,7 @@ type world struct {
 	ports  []string // of the upstreams
 	limits string   // of the sidecar
 	millis int      // that a call may take
+	fleet  string   // killSwitch.nats of the config
 }
 
 func newWorld(t *testing.T) *world {
@@ -92,7 +93,7 @@ func (w *world) render(t *testing.T) {
 	t.Helper()
 	values := map[string]any{
 		"Dir": w.dir, "Ports": w.ports, "Hosts": allHosts, "DNS": serveNames(t, [4]byte{127, 0, 0, 1}),
-		"Bound": boundHost, "Ruled": ruledHost, "Named": namedHost, "Issuer": w.issuer.URL(), "Limits": w.limits, "Millis": w.millis,
+		"Bound": boundHost, "Ruled": ruledHost, "Named": namedHost, "Issuer": w.issuer.URL(), "Limits": w.limits, "Millis": w.millis, "Fleet": w.fleet,
 	}
 	for _, name := range []string{"sidecar.yaml", "manifest.yaml"} {
 		var b strings.Builder

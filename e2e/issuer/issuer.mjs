@@ -7,7 +7,9 @@
 //   {clients:   [client metadata, RFC 7591],
 //    subject:   {issuer, audience, jwks},        whose subject tokens are believed
 //    actor:     {issuer, audience, jwks},        and whose actor tokens
-//    resources: {"https://api.example": "scope-a scope-b"}}
+//    resources: {"https://api.example": "scope-a scope-b"},
+//    people:    {"u-1": {email: "alice@example.com"}},  who can log in, with their claims
+//    login:     "u-1"}                             which of them does, without being asked; missing: nobody, access_denied
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -42,10 +44,15 @@ function resourceServer(ctx, id) {
 const { privateKey } = await jose.generateKeyPair('ES256', { extractable: true });
 const provider = new Provider(url, {
   clients: config.clients.map((c) => ({ grant_types: [exchange], redirect_uris: [], response_types: [], ...c })),
-  clientAuthMethods: ['client_secret_basic', 'private_key_jwt'],
+  clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'private_key_jwt', 'none'],
   clientDefaults: { id_token_signed_response_alg: 'ES256' },
+  claims: { openid: ['sub'], email: ['email', 'email_verified'], groups: ['groups'] },
+  conformIdTokenClaims: false,
   cookies: { keys: [crypto.randomUUID()] },
   extraTokenClaims: (ctx) => ({ act: ctx.state.act }),
+  findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id, ...config.people[id] }) }),
+  interactions: { url: (ctx, interaction) => `/interaction/${interaction.uid}` },
+  pkce: { required: () => true },
   features: {
     devInteractions: { enabled: false },
     resourceIndicators: { enabled: true, getResourceServerInfo: resourceServer },
@@ -120,5 +127,25 @@ provider.registerGrantType(exchange, tokenExchange, [
 for (const event of ['grant.error', 'server_error']) {
   provider.on(event, (ctx, err) => console.error(event, err.error ?? err, err.error_description ?? ''));
 }
-server.on('request', provider.callback());
+
+// interact answers what oidc-provider would ask a person.
+async function interact(req, res) {
+  const { prompt, params, session } = await provider.interactionDetails(req, res);
+  if (prompt.name === 'login') {
+    const answer = config.login ? { login: { accountId: config.login } } : { error: 'access_denied', error_description: 'nobody logs in' };
+    return provider.interactionFinished(req, res, answer);
+  }
+  const grant = new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
+  grant.addOIDCScope(params.scope);
+  return provider.interactionFinished(req, res, { consent: { grantId: await grant.save() } }, { mergeWithLastSubmission: true });
+}
+
+const callback = provider.callback();
+server.on('request', (req, res) => {
+  if (!req.url.startsWith('/interaction/')) return callback(req, res);
+  return interact(req, res).catch((err) => {
+    console.error('interaction', err);
+    res.writeHead(500).end();
+  });
+});
 console.log(url);

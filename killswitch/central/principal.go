@@ -34,6 +34,9 @@ func (p *Principal) has(r Role) bool {
 		slices.ContainsFunc(p.Roles, func(have Role) bool { return slices.Index(roles, have) >= need })
 }
 
+// May reports whether p has a role. What it may do with it depends on its tenants, too.
+func (p Principal) May(r Role) bool { return p.has(r) }
+
 func (p *Principal) require(r Role) error {
 	if !p.has(r) {
 		return refuse(Forbidden, "this needs the role %s", r)

@@ -31,17 +31,21 @@ func (s *Service) Progress(p Principal, revision uint64) (Progress, error) {
 	if err := s.mayFollow(p, revision); err != nil {
 		return Progress{}, err
 	}
-	return s.roster.progress(revision).shownTo(p), nil
+	return s.progress(p, revision), nil
 }
 
-// shownTo leaves out what a principal of some tenants may not see of a silent sidecar: whose calls run there, of which tools.
-func (p Progress) shownTo(who Principal) Progress {
-	for i := range p.Silent {
-		if len(who.Tenants) > 0 {
-			p.Silent[i].Tools, p.Silent[i].Running = []string{}, []bus.Running{}
+// progress shows who is limited to tenants no tools and calls of others.
+func (s *Service) progress(p Principal, revision uint64) Progress {
+	now := s.roster.progress(revision)
+	if len(p.Tenants) > 0 {
+		for i := range now.Silent {
+			now.Silent[i].Tools = nil
+			now.Silent[i].Running = slices.DeleteFunc(slices.Clone(now.Silent[i].Running), func(run bus.Running) bool {
+				return !slices.Contains(p.Tenants, run.Tenant)
+			})
 		}
 	}
-	return p
+	return now
 }
 
 // Wait is Progress, once nobody is waited for or ctx ends. known is what the caller has seen already: Wait returns as soon
@@ -53,9 +57,9 @@ func (s *Service) Wait(ctx context.Context, p Principal, revision uint64, knownA
 	ripe := time.After(2 * progressEvery) // a fleet acknowledges at once; each answer is to tell of many
 	for {
 		changed := s.roster.changes()
-		now := s.roster.progress(revision)
+		now := s.progress(p, revision)
 		if now.Done() {
-			return now.shownTo(p), nil
+			return now, nil
 		}
 		if now.Acked > knownAcks {
 			select {
@@ -64,7 +68,7 @@ func (s *Service) Wait(ctx context.Context, p Principal, revision uint64, knownA
 			case <-ripe:
 			case <-ctx.Done():
 			}
-			return s.roster.progress(revision).shownTo(p), nil
+			return s.progress(p, revision), nil
 		}
 		warm := time.NewTimer(max(0, s.roster.warm.Sub(s.opts.Now())))
 		if !now.Warming {
@@ -74,7 +78,7 @@ func (s *Service) Wait(ctx context.Context, p Principal, revision uint64, knownA
 		case <-changed:
 		case <-warm.C:
 		case <-ctx.Done():
-			return s.roster.progress(revision).shownTo(p), nil
+			return s.progress(p, revision), nil
 		}
 	}
 }

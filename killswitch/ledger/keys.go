@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"crypto/ed25519"
+	"crypto/hkdf"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
@@ -50,6 +51,16 @@ func (s *Signer) PEM() []byte {
 		panic(err) // an Ed25519 key always marshals
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}
+
+// Derive returns 32 bytes that only who has the key can compute (HKDF, RFC 5869), another 32 for each purpose. They tell
+// nothing about the key.
+func (s *Signer) Derive(purpose string) []byte {
+	b, err := hkdf.Key(sha256.New, s.key.Seed(), nil, "toolgate kill switch "+purpose, 32)
+	if err != nil {
+		panic(err) // only for a length that SHA-256 cannot give
+	}
+	return b
 }
 
 // KeyID names the key: the first 16 hex digits of the SHA-256 of the public key.

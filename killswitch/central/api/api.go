@@ -43,7 +43,7 @@ func (a *API) Handler() http.Handler {
 	get("/v1/history", a.history)
 	get("/v1/revisions/{revision}/progress", a.progress)
 	mux.HandleFunc("GET /v1/export", a.export)
-	mux.HandleFunc("GET /v1/watch", a.watch)
+	mux.HandleFunc("GET /v1/watch", a.Watch)
 	post := func(path string, f func(*http.Request, central.Principal) (any, error)) {
 		mux.HandleFunc("POST "+path, a.answer(http.StatusOK, f))
 	}

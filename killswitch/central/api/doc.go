@@ -5,5 +5,5 @@
 // asks is found out by an Authenticator. Nothing here takes credentials from a cookie or a query, and nothing that changes
 // state takes a body that a form of another site could send.
 //
-// It imports central and ledger. Only cmd/killswitch may import it.
+// It imports central and ledger. Only login, console and cmd/killswitch may import it.
 package api

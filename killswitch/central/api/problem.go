@@ -42,8 +42,8 @@ var statuses = map[central.Code]int{
 	Internal:               http.StatusInternalServerError,
 }
 
-// fail writes err, of which only an *central.Error shows its text.
-func fail(w http.ResponseWriter, err error) {
+// ProblemOf returns what a person may read of err, of which only an *central.Error shows its text.
+func ProblemOf(err error) Problem {
 	p := Problem{Type: "about:blank", Code: Internal, Detail: "the log of the control plane says more"}
 	var mine *central.Error
 	var large *http.MaxBytesError
@@ -58,6 +58,11 @@ func fail(w http.ResponseWriter, err error) {
 		p.Status = http.StatusInternalServerError
 	}
 	p.Title = http.StatusText(p.Status)
+	return p
+}
+
+func fail(w http.ResponseWriter, err error) {
+	p := ProblemOf(err)
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="toolgate"`)
 	}

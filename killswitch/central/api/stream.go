@@ -56,9 +56,9 @@ func (a *API) importLog(w http.ResponseWriter, r *http.Request) {
 // keepAlive is how often a silent stream is written to, so that nothing between takes it for dead.
 const keepAlive = 15 * time.Second
 
-// watch sends server-sent events. An entry's event has its revision as id; with Last-Event-ID, or since=, those that came
+// Watch sends server-sent events. An entry's event has its revision as id; with Last-Event-ID, or since=, those that came
 // after it are sent first. The stream ends when the watcher does not keep up; it then begins again where it was.
-func (a *API) watch(w http.ResponseWriter, r *http.Request) {
+func (a *API) Watch(w http.ResponseWriter, r *http.Request) {
 	p, err := a.Auth.Authenticate(r)
 	if err != nil {
 		fail(w, err)
