@@ -105,7 +105,7 @@ intercept: {targets: ["*.intercept.bench.example", "127.0.0.1:{{index .Ports 1}}
 {{- if .KillSwitch}}
 killSwitch: {file: revocations.yaml}
 {{- end}}
-limits: {maxTunnels: 20000, maxTunnelsPerTool: 20000, maxConnections: 20000}
+limits: {maxTunnels: 20000, maxTunnelsPerTool: 20000, maxTunnelsPerTenant: 20000, maxRequestsPerTenant: 20000, maxConnections: 20000}
 audit: {output: /dev/null, chain: true}
 `))
 
