@@ -195,7 +195,7 @@ func (s *Source) checkpoint(c *ledger.Checkpoint, raw []byte) {
 		return
 	}
 	s.kept.begin(c, raw)
-	s.dirty, s.unsaved = true, true
+	s.dirty, s.whole, s.unsaved = true, true, true
 }
 
 // endTail ends a fetch of entries: answered and with more to come, answered whole, or not answered.
