@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/toolgate/toolgate/killswitch/ledger"
 )
@@ -30,7 +31,8 @@ func newMetrics(s *Service) *metrics {
 			Name: "toolgate_central_appends_total", Help: "Requests to add to the log, by operation and result.",
 		}, []string{"op", "result"}),
 	}
-	m.registry.MustRegister(m.acks, m.propagation, m.appends, state{s})
+	m.registry.MustRegister(m.acks, m.propagation, m.appends, state{s},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
