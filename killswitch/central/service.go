@@ -43,6 +43,7 @@ type Service struct {
 	watch   *watchers
 	metrics *metrics
 	probes  probes
+	syncs   chan syncRequest
 	raised  []Alarm // when alarms was last told; guarded by watch.mu
 }
 
@@ -65,7 +66,7 @@ func New(o Options) (*Service, error) {
 	if o.WarmUp == 0 {
 		o.WarmUp = bus.StatusEvery + bus.StatusEvery/5
 	}
-	s := &Service{opts: o, watch: newWatchers()}
+	s := &Service{opts: o, watch: newWatchers(), syncs: make(chan syncRequest, syncBatch)}
 	s.metrics = newMetrics(s)
 	s.roster = newRoster(o.Now, o.WarmUp, s.metrics.acked)
 	s.log = &Log{
