@@ -26,6 +26,7 @@ var childRoles = map[string]func(args []string) error{
 	"upstream":          upstreamMain,
 	"load":              loadMain,
 	"issuer":            issuerMain,
+	"fleet":             fleetMain,
 	"splice":            spliceMain,
 	"floor":             floorMain,
 	"goproxy":           goproxyMain,

@@ -23,7 +23,7 @@ func sizeName(size [2]int) string { return fmt.Sprintf("%d × %d", size[0], size
 
 // decision is the CPU time of one decision by the size of the configuration, in µs.
 func decision(ctx context.Context, l *lab, _ *proxy) (sample, error) {
-	lines, err := l.benchmarks(ctx, "^BenchmarkDecision$")
+	lines, err := l.benchmarks(ctx, "proxy", "^BenchmarkDecision$")
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func decision(ctx context.Context, l *lab, _ *proxy) (sample, error) {
 
 // leaf is the CPU time of a new host's leaf, and how many leaves clients see that ask for one new host at once.
 func leaf(ctx context.Context, l *lab, p *proxy) (sample, error) {
-	lines, err := l.benchmarks(ctx, "^BenchmarkLeaf$")
+	lines, err := l.benchmarks(ctx, "proxy", "^BenchmarkLeaf$")
 	if err != nil {
 		return nil, err
 	}
@@ -64,12 +64,13 @@ func leaf(ctx context.Context, l *lab, p *proxy) (sample, error) {
 	}, l.shut(r.Session)
 }
 
-// benchmarks runs benchmarks of the proxy package and returns their figures: name, unit, value.
-func (l *lab) benchmarks(ctx context.Context, pattern string) (map[string]map[string]float64, error) {
-	if err := l.buildInside(ctx); err != nil {
+// benchmarks runs benchmarks of a package and returns their figures: name, unit, value.
+func (l *lab) benchmarks(ctx context.Context, pkg, pattern string) (map[string]map[string]float64, error) {
+	path, err := l.buildInside(ctx, pkg)
+	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, l.inside, "-test.run=^$", "-test.bench="+pattern, "-test.benchtime="+l.opt.load.inside, "-test.cpu=1")
+	cmd := exec.CommandContext(ctx, path, "-test.run=^$", "-test.bench="+pattern, "-test.benchtime="+l.opt.load.inside, "-test.cpu=1")
 	cmd.Dir = l.dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -92,18 +93,18 @@ func (l *lab) benchmarks(ctx context.Context, pattern string) (map[string]map[st
 	return lines, nil
 }
 
-func (l *lab) buildInside(ctx context.Context) error {
-	if l.inside != "" {
-		return nil
+// buildInside builds the tests of a package, once.
+func (l *lab) buildInside(ctx context.Context, pkg string) (string, error) {
+	path := filepath.Join(l.dir, filepath.Base(pkg)+".test")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
 	}
-	path := filepath.Join(l.dir, "proxy.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", path, "./proxy")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", path, "./"+pkg)
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the proxy's benchmarks: %w\n%s", err, out)
+		return "", fmt.Errorf("building the benchmarks of %s: %w\n%s", pkg, err, out)
 	}
-	l.inside = path
-	return nil
+	return path, nil
 }
 
 // binary is the size of the program's file, and what the process holds when it is ready and has had nothing to do for a while.

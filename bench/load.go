@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,8 +22,8 @@ type command struct {
 	Session int    // of run and close
 	Route   route  // of open
 	Conns   int    // of open: how many tunnels, each of which answers one request
-	Kind    string // of run: requests, connects, bulk, handshakes
-	Streams int    // of run requests: how many at a time in each tunnel
+	Kind    string // of run: requests, connects, bulk, handshakes, watch, cut
+	Streams int    // of run requests: how many at a time in each tunnel; of run watch: in how many tunnels events come
 	Workers int    // of run connects; of run handshakes: clients that start at once
 	Window  time.Duration
 	Bytes   int64 // of run bulk
@@ -35,6 +36,7 @@ type reply struct {
 	Elapsed  time.Duration
 	P50, P99 time.Duration // of one operation
 	Distinct int           // of run handshakes: certificates that were shown
+	Ends     []int64       // of run cut: when each tunnel ended, in nanoseconds since 1970; 0: it is open
 }
 
 // grace is what an operation may take beyond its window before its sockets time out.
@@ -70,6 +72,8 @@ type generator struct{ sessions []*session }
 type session struct {
 	route   route
 	tunnels []*tunnel
+	ends    []atomic.Int64 // of watched tunnels
+	watched sync.WaitGroup
 }
 
 func (g *generator) do(c *command) (*reply, error) {
@@ -96,6 +100,10 @@ func (g *generator) do(c *command) (*reply, error) {
 		return s.connects(c.Workers, c.Window)
 	case c.Op == "run" && c.Kind == "bulk":
 		return s.bulk(c.Bytes)
+	case c.Op == "run" && c.Kind == "watch":
+		return &reply{}, s.watch(c.Streams)
+	case c.Op == "run" && c.Kind == "cut":
+		return s.cut(c.Window), nil
 	case c.Op == "run" && c.Kind == "handshakes":
 		return s.handshakes(c.Workers)
 	}

@@ -43,6 +43,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if opt.kill != nil {
+		return runKillSwitch(ctx, opt, stdout, stderr)
+	}
 	if opt.soak > 0 {
 		return runSoak(ctx, opt, stdout, stderr)
 	}
@@ -84,6 +87,7 @@ type options struct {
 	command  string // the same flags again, without those that hold paths
 	load     loadSize
 	soak     time.Duration // instead of the rows; 0: none
+	kill     *killSize     // instead of the rows; nil: none
 }
 
 func parseOptions(args []string, stderr io.Writer) (*options, error) {
@@ -95,7 +99,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	fs.IntVar(&opt.rounds, "rounds", 5, "rounds; in each, every peer takes its turn in every row")
 	fs.BoolVar(&opt.quick, "quick", false, "smoke run: one short round, report to stdout; its figures mean nothing")
 	fs.BoolVar(&opt.quick, "short", false, "the same as -quick")
-	fs.StringVar(&opt.out, "out", "", `report file, "-" for stdout (default RESULTS.md, with -soak SOAK.md, with -quick "-")`)
+	fs.StringVar(&opt.out, "out", "", `report file, "-" for stdout (default RESULTS.md, with -soak SOAK.md, with -killswitch KILLSWITCH.md, with -quick "-")`)
 	fs.StringVar(&opt.toolgate, "toolgate", "", "a built sidecar (default: build ../cmd/sidecar)")
 	fs.IntVar(&opt.uid, "uid", -1, "uid of the proxies, when run as root (default: the same)")
 	fs.Int64Var(&opt.load.bulkBytes, "bulk", opt.load.bulkBytes, "bytes through one tunnel in the bulk rows")
@@ -103,6 +107,8 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	fs.IntVar(&opt.load.idle, "idle", opt.load.idle, "open tunnels in the idle rows")
 	fs.IntVar(&opt.load.crowd, "crowd", opt.load.crowd, "open tunnels in the crowd row")
 	fs.DurationVar(&opt.soak, "soak", 0, "instead of all rows: a steady mixed load on one sidecar for that long")
+	killSwitch := fs.Bool("killswitch", false, "instead of all rows: the kill switch, at one sidecar and in fleets")
+	clients := fs.String("clients", "1000,5000", "with -killswitch: sizes of the fleets, ascending; the storm is of the first")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil, err
@@ -122,8 +128,17 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 			opt.rounds = 1
 		}
 	}
+	if *killSwitch {
+		var err error
+		if opt.kill, err = newKillSize(*clients, opt.quick, given["clients"]); err != nil {
+			return nil, usageError{err}
+		}
+	}
 	if opt.out == "" {
 		opt.out = "RESULTS.md"
+		if opt.kill != nil {
+			opt.out = "KILLSWITCH.md"
+		}
 		if opt.soak > 0 {
 			opt.out = "SOAK.md"
 		}

@@ -76,6 +76,7 @@ type sidecarConfig struct {
 	Issuer, Audience string
 	Intercept        bool
 	KillSwitch       bool     // by a file in Dir
+	Plane            *plane   // instead of the file; nil: none
 	Revoked          []string // subjects
 	Revision         int      // shows in the manifest's version, so that another one is another policy
 }
@@ -104,6 +105,8 @@ intercept: {targets: ["*.intercept.bench.example", "127.0.0.1:{{index .Ports 1}}
 {{- end}}
 {{- if .KillSwitch}}
 killSwitch: {file: revocations.yaml}
+{{- else if .Plane}}
+killSwitch: {nats: {servers: ["nats://{{.Plane.NATS}}"], credentialsFile: "{{.Plane.Credentials}}", publicKey: "{{.Plane.Key}}"}}
 {{- end}}
 limits: {maxTunnels: 20000, maxTunnelsPerTool: 20000, maxTunnelsPerTenant: 20000, maxRequestsPerTenant: 20000, maxConnections: 20000}
 audit: {output: /dev/null, chain: true}

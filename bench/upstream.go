@@ -88,10 +88,14 @@ func serveUpstream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveEvents sends an event now and every 100 ms.
+// serveEvents sends an event now and every 100 ms, or as often as the query says.
 func serveEvents(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	tick := time.NewTicker(100 * time.Millisecond)
+	every, err := time.ParseDuration(r.URL.Query().Get("every"))
+	if err != nil || every <= 0 {
+		every = 100 * time.Millisecond
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		if _, err := io.WriteString(w, "data: tick\n\n"); err != nil || http.NewResponseController(w).Flush() != nil {

@@ -26,16 +26,36 @@ func (k *Switch) Apply(source string, revocations []Revocation) (Effect, error) 
 }
 
 // Enforce is Apply without hearing the source: for a set that rules and may be an old one, such as one from disk.
-func (k *Switch) Enforce(source string, revocations []Revocation) (Effect, error) {
-	s := k.source(source)
+func (k *Switch) Enforce(name string, revocations []Revocation) (Effect, error) {
+	return k.change(name, revocations, func(s *source, put map[string]*Revocation) (drop []string) {
+		for id := range s.entries {
+			if put[id] == nil {
+				drop = append(drop, id)
+			}
+		}
+		return drop
+	})
+}
+
+// Amend is Enforce of the source's set with some entries put in, in place of those with the same id, and those with the ids of drop
+// taken out. What it costs does not grow with the set.
+func (k *Switch) Amend(name string, put []Revocation, drop []string) (Effect, error) {
+	return k.change(name, put, func(*source, map[string]*Revocation) []string { return drop })
+}
+
+func (k *Switch) change(name string, revocations []Revocation, drop func(*source, map[string]*Revocation) []string) (Effect, error) {
+	s := k.source(name)
 	if s == nil {
-		return Effect{}, fmt.Errorf("kill switch: unknown source %q", source)
+		return Effect{}, fmt.Errorf("kill switch: unknown source %q", name)
 	}
-	entries, err := index(revocations)
+	k.mu.Lock()
+	put, err := s.index(revocations)
 	if err != nil {
-		return Effect{}, fmt.Errorf("kill switch: source %q: %w", source, err)
+		k.mu.Unlock()
+		return Effect{}, fmt.Errorf("kill switch: source %q: %w", name, err)
 	}
-	fresh, effect := k.replace(s, entries)
+	fresh, effect := k.replace(s, put, drop(s, put))
+	k.mu.Unlock()
 	for _, r := range fresh {
 		for _, f := range k.onRevoke {
 			f(*r)
@@ -44,43 +64,78 @@ func (k *Switch) Enforce(source string, revocations []Revocation) (Effect, error
 	return effect, nil
 }
 
-// index copies the revocations, so that the caller may reuse its slices, and keys them by id.
-func index(revocations []Revocation) (map[string]*Revocation, error) {
+// index copies the revocations, so that the caller may reuse its slices, and keys them by id. Those that the source has already are
+// the same pointers afterwards. The caller holds Switch.mu.
+func (s *source) index(revocations []Revocation) (map[string]*Revocation, error) {
 	entries := make(map[string]*Revocation, len(revocations))
-	for _, r := range revocations {
+	for i := range revocations {
+		r := &revocations[i]
 		if r.ID == "" {
 			return nil, errors.New("a revocation has no id")
 		}
 		if entries[r.ID] != nil {
 			return nil, fmt.Errorf("revocation %q stands there twice", r.ID)
 		}
-		if err := r.Selector.Validate(); err != nil {
-			return nil, fmt.Errorf("revocation %q: %w", r.ID, err)
+		old := s.entries[r.ID]
+		if old == nil || !same(old, r) {
+			if err := r.Selector.Validate(); err != nil {
+				return nil, fmt.Errorf("revocation %q: %w", r.ID, err)
+			}
+			copied := *r
+			copied.Selector = r.Selector.clone()
+			if old == nil || !same(old, &copied) { // hosts are canonical now
+				old = &copied
+			}
 		}
-		r.Selector = r.Selector.clone()
-		entries[r.ID] = &r
+		entries[r.ID] = old
 	}
 	return entries, nil
 }
 
-// replace puts the entries in force, cuts what they cover, and returns those that are new and in force.
-func (k *Switch) replace(s *source, entries map[string]*Revocation) ([]*Revocation, Effect) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if sameEntries(s.entries, entries) {
-		return nil, Effect{}
-	}
-	var fresh []*Revocation
-	now := k.now()
-	for id, r := range entries {
-		if !k.known(id, r) && !r.expired(now) {
-			fresh = append(fresh, r)
+// replace puts entries in force and takes those of drop out, cuts what they cover, and returns those that are new and in force. The
+// caller holds mu.
+func (k *Switch) replace(s *source, put map[string]*Revocation, drop []string) ([]*Revocation, Effect) {
+	before := k.set.Load()
+	changed := false
+	var add, gone []*Revocation
+	set := func(id string, r *Revocation) {
+		old := s.entries[id]
+		if old == r {
+			return
+		}
+		changed = true
+		delete(s.entries, id)
+		if r != nil {
+			s.entries[id] = r
+		}
+		if old != nil && !k.ruled(old) {
+			gone = append(gone, old)
 		}
 	}
-	slices.SortFunc(fresh, byID)
-	s.entries = entries
-	k.set.Store(compile(k.union()))
+	for id, r := range put {
+		if s.entries[id] == r {
+			continue
+		}
+		if known := before.equal(r); known != nil { // another source's
+			r = known
+		} else {
+			add = append(add, r)
+		}
+		set(id, r)
+	}
+	for _, id := range drop {
+		if put[id] == nil {
+			set(id, nil)
+		}
+	}
+	if !changed {
+		return nil, Effect{}
+	}
+	slices.SortFunc(add, byID)
+	k.set.Store(before.change(gone, add))
 	k.revision.Add(1)
+	now := k.now()
+	fresh := slices.DeleteFunc(slices.Clone(add), func(r *Revocation) bool { return r.expired(now) })
 	effect := Effect{Changed: true, Fresh: len(fresh)}
 	if len(fresh) > 0 {
 		c := clock{now: k.now}
@@ -90,50 +145,14 @@ func (k *Switch) replace(s *source, entries map[string]*Revocation) ([]*Revocati
 	return fresh, effect
 }
 
-// known reports whether a source rules already by an entry equal to r.
-func (k *Switch) known(id string, r *Revocation) bool {
-	for _, s := range k.sources {
-		if old := s.entries[id]; old != nil && same(old, r) {
-			return true
-		}
-	}
-	return false
-}
-
-// union returns the entries of all sources, by id. Equal entries of two sources count once; two sources may use one id
-// for different entries, and then both rule.
-func (k *Switch) union() []*Revocation {
-	var all []*Revocation
-	for i, s := range k.sources {
-	next:
-		for id, r := range s.entries {
-			for _, earlier := range k.sources[:i] {
-				if old := earlier.entries[id]; old != nil && same(old, r) {
-					continue next
-				}
-			}
-			all = append(all, r)
-		}
-	}
-	slices.SortFunc(all, byID)
-	return all
+// ruled reports whether r is an entry of a source. Equal entries of two sources are one, and count once.
+func (k *Switch) ruled(r *Revocation) bool {
+	return slices.ContainsFunc(k.sources, func(s *source) bool { return s.entries[r.ID] == r })
 }
 
 func byID(a, b *Revocation) int { return strings.Compare(a.ID, b.ID) }
 
-func sameEntries(a, b map[string]*Revocation) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for id, r := range a {
-		if b[id] == nil || !same(r, b[id]) {
-			return false
-		}
-	}
-	return true
-}
-
 func same(a, b *Revocation) bool {
 	return a.ID == b.ID && a.Reason == b.Reason && a.By == b.By && a.At.Equal(b.At) && a.Expires.Equal(b.Expires) &&
-		a.Selector.equal(b.Selector)
+		a.Selector.equal(&b.Selector)
 }

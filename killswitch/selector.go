@@ -166,15 +166,9 @@ func (s Selector) clone() Selector {
 }
 
 // equal compares field by field. Order within a field counts; a reordered list is treated as a change.
-func (s Selector) equal(o Selector) bool {
-	if s.All != o.All {
-		return false
-	}
-	b := o.fields()
-	for i, f := range s.fields() {
-		if !slices.Equal(f.values, b[i].values) {
-			return false
-		}
-	}
-	return true
+func (s *Selector) equal(o *Selector) bool {
+	return s.All == o.All && slices.Equal(s.Tool, o.Tool) && slices.Equal(s.Version, o.Version) && slices.Equal(s.Tenant, o.Tenant) &&
+		slices.Equal(s.Subject, o.Subject) && slices.Equal(s.Agent, o.Agent) && slices.Equal(s.Task, o.Task) &&
+		slices.Equal(s.Run, o.Run) && slices.Equal(s.CapabilityClass, o.CapabilityClass) && slices.Equal(s.Risk, o.Risk) &&
+		slices.Equal(s.Host, o.Host)
 }

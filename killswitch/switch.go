@@ -42,7 +42,7 @@ func New(maxStale time.Duration, sources ...string) *Switch {
 func newSwitch(now func() time.Time, maxStale time.Duration, names ...string) *Switch {
 	k := &Switch{maxStale: maxStale, now: now, start: now(), goOn: []string{"low", "medium"}}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		k.sources = append(k.sources, &source{name: name})
+		k.sources = append(k.sources, &source{name: name, entries: map[string]*Revocation{}})
 	}
 	k.set.Store(&set{})
 	return k
@@ -150,15 +150,12 @@ func (k *Switch) OnRevoke(f func(Revocation)) {
 // Status returns the present state.
 func (k *Switch) Status() Status {
 	now := k.now()
-	st := Status{Revision: k.revision.Load(), Running: k.running.count(), Sources: map[string]time.Duration{}}
+	st := Status{
+		Revision: k.revision.Load(), Running: k.running.count(), Active: k.set.Load().count(now), Sources: map[string]time.Duration{},
+	}
 	for _, r := range risks {
 		if !slices.Contains(k.goOn, r) {
 			st.StaleRisks = append(st.StaleRisks, r)
-		}
-	}
-	for _, r := range k.set.Load().list {
-		if !r.expired(now) {
-			st.Active++
 		}
 	}
 	for _, s := range k.sources {

@@ -138,6 +138,9 @@ func (r result) text(w io.Writer) {
 	for _, s := range p.Silent {
 		fmt.Fprintf(w, "  silent: %s, last heard %s, at revision %d %s\n", place(s.Namespace, s.Pod, s.Instance), stamp(s.Seen), s.Revision, s.Refused)
 	}
+	if more := p.Expected - p.Acked - len(p.Silent); more > 0 {
+		fmt.Fprintf(w, "  and %d more; killswitch sidecars has them all\n", more)
+	}
 }
 
 var done = map[ledger.Op]string{

@@ -206,7 +206,7 @@ func (s *Source) checkpoint(c *ledger.Checkpoint, raw []byte) {
 	}
 	s.kept.begin(c, raw)
 	s.agreed = nil
-	s.dirty, s.unsaved = true, true
+	s.dirty, s.whole, s.unsaved = true, true, true
 }
 
 // endTail ends a fetch of entries: answered and with more to come, answered whole, or not answered.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/killswitch/ledger"
 )
 
@@ -32,6 +33,7 @@ type hearing struct {
 	fresh freshness
 
 	dirty    bool          // state or its expiries differ from what is in force
+	whole    bool          // and not by the entries of applied alone
 	applied  []applied     // entries since the last effect
 	unsaved  bool          // the file is behind
 	ahead    time.Duration // of our clock, as used for the expiries in force
@@ -49,6 +51,7 @@ type hearing struct {
 
 // applied is one entry on its way to its effect.
 type applied struct {
+	id               string // of what it is about
 	signed, received time.Time
 }
 
@@ -130,7 +133,7 @@ func (s *Source) entry(m received, fetched bool) {
 		s.kept.keepLast()
 	}
 	s.dirty, s.unsaved = true, true
-	s.applied = append(s.applied, applied{e.At, m.at})
+	s.applied = append(s.applied, applied{e.ID, e.At, m.at})
 }
 
 // beat is a heartbeat that was found to be new.
@@ -228,7 +231,7 @@ func (s *Source) moveExpiries(now time.Time) {
 	if d := ahead - s.ahead; s.anchored && d.Abs() <= time.Second {
 		return
 	}
-	s.ahead, s.anchored, s.dirty = ahead, true, true
+	s.ahead, s.anchored, s.dirty, s.whole = ahead, true, true, true
 }
 
 // enforce puts the state in force, and then tells about it.
@@ -236,18 +239,12 @@ func (s *Source) enforce() {
 	if !s.dirty {
 		return
 	}
-	set := s.state.KillSwitch(s.ahead)
-	if !s.anchored {
-		for i := range set {
-			set[i].Expires = time.Time{}
-		}
-	}
-	effect, err := s.o.Switch.Enforce(s.o.Name, set)
+	effect, err := s.amend()
 	if err != nil { // the ledger has checked all that the switch checks
 		s.refuse(&ledger.Error{Kind: ledger.Malformed, Text: err.Error()})
 		return
 	}
-	s.dirty = false
+	s.dirty, s.whole = false, false
 	if len(s.applied) == 0 {
 		return
 	}
@@ -261,6 +258,42 @@ func (s *Source) enforce() {
 	s.o.Log.Info("kill switch log applied", "log_revision", s.state.Revision, "entries", len(s.applied), "cut", effect.Cut)
 	s.applied = nil
 	s.Changed()
+}
+
+// amend brings the switch to what the state says: of the entries that came alone where that is all that has changed.
+func (s *Source) amend() (killswitch.Effect, error) {
+	if s.whole {
+		set := s.state.KillSwitch(s.ahead)
+		for i := range set {
+			s.unexpiring(&set[i])
+		}
+		return s.o.Switch.Enforce(s.o.Name, set)
+	}
+	var put []killswitch.Revocation
+	var drop []string
+	seen := map[string]bool{}
+	for _, a := range s.applied {
+		if seen[a.id] {
+			continue
+		}
+		seen[a.id] = true
+		r, active := s.state.Get(a.id)
+		if !active {
+			drop = append(drop, a.id)
+			continue
+		}
+		k := r.KillSwitch(s.ahead)
+		s.unexpiring(&k)
+		put = append(put, k)
+	}
+	return s.o.Switch.Amend(s.o.Name, put, drop)
+}
+
+// unexpiring takes the expiry away while no clock is known to judge it by.
+func (s *Source) unexpiring(r *killswitch.Revocation) {
+	if !s.anchored {
+		r.Expires = time.Time{}
+	}
 }
 
 // show publishes what is known to other goroutines.

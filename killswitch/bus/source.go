@@ -126,7 +126,7 @@ func (s *Source) load() {
 		}
 		return
 	}
-	s.state, s.kept, s.dirty = *state, *kept, true
+	s.state, s.kept, s.dirty, s.whole = *state, *kept, true, true
 	s.enforce()
 	s.o.Log.Info("saved kill switch state in force", "log_revision", s.state.Revision, "revocations", len(s.state.Active()))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -376,6 +377,35 @@ func TestSyncIsAnsweredFresh(t *testing.T) {
 	check(t, err)
 	if h.Nonce != "n-1" || h.Revision != e.Revision || h.Head != e.Hash() {
 		t.Fatalf("%+v", h)
+	}
+}
+
+// TestManySyncsAtOnce: after a restart a whole fleet asks. Each is answered by its nonce, and they share looks at the store: a look for
+// each would be two more messages for each.
+func TestManySyncsAtOnce(t *testing.T) {
+	l := newLab(t)
+	s := l.ready(l.service(nil))
+	revoke(t, s, "x")
+	p := l.pod("p", "x")
+	const fleet = 500
+	inbox := p.conn.NewRespInbox()
+	sub, err := p.conn.SubscribeSync(inbox)
+	check(t, err)
+	check(t, p.conn.Flush())
+	before := s.conn.Stats().OutMsgs
+	for i := range fleet {
+		check(t, p.conn.PublishRequest(bus.SubjectSync, inbox, fmt.Appendf(nil, `{"nonce":"n-%d"}`, i)))
+	}
+	answered := map[string]bool{}
+	for range fleet {
+		m, err := sub.NextMsg(patience)
+		check(t, err)
+		h, err := p.keys.DecodeHeartbeat(m.Data)
+		check(t, err)
+		answered[h.Nonce] = true
+	}
+	if n := s.conn.Stats().OutMsgs - before; len(answered) != fleet || n > 2*fleet {
+		t.Fatalf("%d of %d were answered, with %d messages", len(answered), fleet, n)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/toolgate/toolgate/killswitch/ledger"
 )
@@ -34,7 +35,8 @@ func newMetrics(s *Service) *metrics {
 			Name: "toolgate_central_signals_total", Help: "Security events and alerts, by sender, event and result.",
 		}, []string{"sender", "event", "result"}),
 	}
-	m.registry.MustRegister(m.acks, m.propagation, m.appends, m.signals, state{s})
+	m.registry.MustRegister(m.acks, m.propagation, m.appends, m.signals, state{s},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -19,8 +19,14 @@ type Progress struct {
 	Cut      int           `json:"cut"`        // running calls ended, by all that acknowledged
 	Slowest  time.Duration `json:"slowest_ns"` // from signing to the last acknowledgement
 	Effect   time.Duration `json:"effect_ns"`  // from receipt to effect, at the slowest sidecar
-	Silent   []SidecarInfo `json:"silent"`     // expected, and not acknowledged
+	Silent   []SidecarInfo `json:"silent"`     // expected, and not acknowledged: the first maxSilent of them
 }
+
+// maxSilent bounds what is said of who is waited for: right after the signing that is the whole fleet.
+const maxSilent = 100
+
+// countCost is a generous estimate of what progress takes for each sidecar.
+const countCost = 2 * time.Microsecond
 
 // Done reports whether nobody is waited for.
 func (p *Progress) Done() bool { return p.Acked >= p.Expected && !p.Warming }
@@ -61,14 +67,9 @@ func (s *Service) Wait(ctx context.Context, p Principal, revision uint64, knownA
 		if now.Done() {
 			return now, nil
 		}
+		var tell <-chan time.Time
 		if now.Acked > knownAcks {
-			select {
-			case <-changed:
-				continue
-			case <-ripe:
-			case <-ctx.Done():
-			}
-			return s.progress(p, revision), nil
+			tell = ripe
 		}
 		warm := time.NewTimer(max(0, s.roster.warm.Sub(s.opts.Now())))
 		if !now.Warming {
@@ -77,8 +78,15 @@ func (s *Service) Wait(ctx context.Context, p Principal, revision uint64, knownA
 		select {
 		case <-changed:
 		case <-warm.C:
+		case <-tell:
+			return s.progress(p, revision), nil
 		case <-ctx.Done():
 			return s.progress(p, revision), nil
+		}
+		// Each acknowledgement of a large fleet is a change, and counting all at each would hold up the next.
+		select {
+		case <-time.After(time.Duration(now.Expected) * countCost):
+		case <-ctx.Done():
 		}
 	}
 }
@@ -104,6 +112,14 @@ func (r *roster) changes() <-chan struct{} {
 }
 
 func (r *roster) progress(revision uint64) Progress {
+	p := r.count(revision)
+	slices.SortFunc(p.Silent, bySilence)
+	p.Silent = slices.Clip(p.Silent[:min(len(p.Silent), maxSilent)])
+	return p
+}
+
+// count is progress with all that are silent, in no order.
+func (r *roster) count(revision uint64) Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t, now := r.tracked[revision], r.now()
@@ -132,7 +148,6 @@ func (r *roster) progress(revision uint64) Progress {
 		info.State = state
 		p.Silent = append(p.Silent, info)
 	}
-	slices.SortFunc(p.Silent, bySilence)
 	return p
 }
 

@@ -253,9 +253,18 @@ func (r *roster) list() []SidecarInfo {
 }
 
 func bySilence(a, b SidecarInfo) int {
-	rank := map[SidecarState]int{Silent: 0, Live: 1, Leaving: 2}
-	return cmp.Or(cmp.Compare(rank[a.State], rank[b.State]), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
+	return cmp.Or(cmp.Compare(a.State.rank(), b.State.rank()), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
 		cmp.Compare(a.Instance, b.Instance))
+}
+
+func (s SidecarState) rank() int {
+	switch s {
+	case Silent:
+		return 0
+	case Live:
+		return 1
+	}
+	return 2
 }
 
 func (r *roster) counts() Counts {

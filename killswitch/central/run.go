@@ -3,9 +3,8 @@ package central
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,7 +28,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}{
 		{bus.SubjectLive, "", s.onLive},
 		{bus.SubjectHeartbeat, "", s.onHeartbeat},
-		{bus.SubjectSync, bus.QueueCentral, s.onSync},
+		{bus.SubjectSync, bus.QueueCentral, func(m *nats.Msg) { s.onSync(ctx, m) }},
 		{bus.AllAcks, "", s.onAck},
 		{bus.AllStatuses, "", s.onStatus},
 		{bus.AllAnswers, "", s.onAnswer},
@@ -41,6 +40,11 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		defer func() { _ = n.Unsubscribe() }()
 	}
+	var answering sync.WaitGroup
+	defer answering.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answering.Go(func() { s.answerSyncs(ctx) })
 	s.load(ctx)
 	s.tick(ctx)
 	ticker := time.NewTicker(bus.HeartbeatEvery)
@@ -99,12 +103,22 @@ func (s *Service) tick(ctx context.Context) {
 // heartbeat signs how far the log has got, by the store's present word. While the log cannot be vouched for there is none:
 // then sidecars go stale and deny what is risky.
 func (l *Log) heartbeat(ctx context.Context, instance, nonce string) (*ledger.Heartbeat, error) {
+	if err := l.vouch(ctx); err != nil {
+		return nil, err
+	}
+	return l.signHeartbeat(instance, nonce)
+}
+
+// vouch asks the store whether the log is as this replica knows it.
+func (l *Log) vouch(ctx context.Context) error {
 	if err := l.catchUp(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if err := l.writable(); err != nil {
-		return nil, err
-	}
+	return l.writable()
+}
+
+// signHeartbeat is for use right after vouch.
+func (l *Log) signHeartbeat(instance, nonce string) (*ledger.Heartbeat, error) {
 	l.mu.RLock()
 	h := &ledger.Heartbeat{
 		Version: 1, Log: l.state.Log, Revision: l.state.Revision, Head: l.state.Head, At: l.now().UTC(), Instance: instance, Nonce: nonce,
@@ -216,26 +230,6 @@ func (s *Service) witness(w witness) {
 	if err := s.log.catchUp(ctx); err == nil || errors.Is(err, &Error{Code: LogLost}) {
 		s.log.testify(w)
 		s.alarms()
-	}
-}
-
-// onSync answers a sidecar that wants to know how things stand now.
-func (s *Service) onSync(m *nats.Msg) {
-	// Whoever asks chooses where the answer goes. It goes to an inbox only, never into a subject that means something.
-	if !strings.HasPrefix(m.Reply, nats.InboxPrefix) && !strings.HasPrefix(m.Reply, "_R_.") {
-		return
-	}
-	var q bus.SyncRequest
-	if len(m.Data) > 1024 || json.Unmarshal(m.Data, &q) != nil || q.Nonce == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	if !s.log.isOpen() {
-		return
-	}
-	if h, err := s.log.heartbeat(ctx, s.opts.Instance, q.Nonce); err == nil {
-		_ = m.Respond(h.Encode())
 	}
 }
 

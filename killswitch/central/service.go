@@ -43,6 +43,7 @@ type Service struct {
 	watch   *watchers
 	metrics *metrics
 	probes  probes
+	syncs   chan syncRequest
 	raised  []Alarm // when alarms was last told; guarded by watch.mu
 	senders func() []Sender
 }
@@ -66,7 +67,9 @@ func New(o Options) (*Service, error) {
 	if o.WarmUp == 0 {
 		o.WarmUp = bus.StatusEvery + bus.StatusEvery/5
 	}
-	s := &Service{opts: o, watch: newWatchers(), senders: func() []Sender { return nil }}
+	s := &Service{
+		opts: o, watch: newWatchers(), syncs: make(chan syncRequest, syncBatch), senders: func() []Sender { return nil },
+	}
 	s.metrics = newMetrics(s)
 	s.roster = newRoster(o.Now, o.WarmUp, s.metrics.acked)
 	s.log = &Log{

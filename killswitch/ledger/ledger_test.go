@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/killswitch"
 )
 
 var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
@@ -86,7 +89,8 @@ func TestLogFoldsIntoWhatIsRevoked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	set := far.KillSwitch(2 * time.Hour)
+	set := far.KillSwitch(2 * time.Hour) // in no order
+	slices.SortFunc(set, func(a, b killswitch.Revocation) int { return strings.Compare(a.ID, b.ID) })
 	if len(set) != 2 || set[0].ID != "a" || set[1].ID != "c" || far.Head != l.Head {
 		t.Fatalf("revoked: %+v", set)
 	}

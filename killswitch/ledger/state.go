@@ -124,16 +124,21 @@ func (s *State) Next(at time.Time) *Entry {
 	return &Entry{Version: 1, Log: s.Log, Revision: s.Revision + 1, Prev: s.Head, At: at.UTC()}
 }
 
-// KillSwitch returns the set for killswitch.Switch.Apply. ahead is how far the reader's clock is ahead of the signer's:
+// KillSwitch returns the set for killswitch.Switch.Apply, in no order. ahead is how far the reader's clock is ahead of the signer's:
 // expiries are moved by it, so that a wrong clock here ends no revocation early.
 func (s *State) KillSwitch(ahead time.Duration) []killswitch.Revocation {
 	set := make([]killswitch.Revocation, 0, len(s.active))
-	for _, r := range s.Active() {
-		k := killswitch.Revocation{ID: r.ID, Selector: r.Selector.KillSwitch(), Reason: r.Reason, By: r.By, At: r.At, Expires: r.Expires}
-		if !k.Expires.IsZero() {
-			k.Expires = k.Expires.Add(ahead)
-		}
-		set = append(set, k)
+	for _, r := range s.active {
+		set = append(set, r.KillSwitch(ahead))
 	}
 	return set
+}
+
+// KillSwitch is State.KillSwitch of one revocation.
+func (r *Revocation) KillSwitch(ahead time.Duration) killswitch.Revocation {
+	k := killswitch.Revocation{ID: r.ID, Selector: r.Selector.KillSwitch(), Reason: r.Reason, By: r.By, At: r.At, Expires: r.Expires}
+	if !k.Expires.IsZero() {
+		k.Expires = k.Expires.Add(ahead)
+	}
+	return k
 }
