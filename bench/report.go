@@ -115,6 +115,7 @@ func report(opt *options, r *results) string {
 	writeMethod(&b, opt)
 	writeMachine(&b, opt, r)
 	writeTargets(&b, opt, r)
+	b.WriteString("What is missed, and why: [misses.md](misses.md).\n\n")
 	for _, t := range tables(opt.load) {
 		if r.samples[t.row] != nil {
 			writeTable(&b, opt, r, t)
