@@ -2,6 +2,7 @@ package inject
 
 import (
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -278,6 +279,30 @@ func TestNameServer(t *testing.T) {
 		{nobody, "udp", dns4, "prohibited"},
 		{proxyUID, "udp", dns4, "world"},
 	})
+}
+
+// TestPortThatTheProxyLeft: the kernel remembers a connection of the proxy's when its socket is closed. A tool that sends from the
+// port that is free again, to the same place, goes on with it as far as the kernel knows.
+func TestPortThatTheProxyLeft(t *testing.T) {
+	newPod(t)
+	p := plan()
+	p.Tools[0].DNS, p.Tools[2].DNS = dnsPort, dnsPort
+	apply(t, p)
+	for i, to := range []string{dns4, dns6, https4} {
+		port := strconv.Itoa(20000 + i) // below those that the kernel hands out
+		want := ask(t, proxyUID, "dial", "udp", to, port)
+		if to != https4 && want != "world" { // which does not listen there for UDP
+			t.Fatalf("the proxy to %s: %s", to, want)
+		}
+		for _, uid := range []uint32{toolA, toolB, toolC, nobody} {
+			if got := ask(t, uid, "dial", "udp", to, port); got != "prohibited" {
+				t.Errorf("uid %d from the proxy's port %s to %s: %s", uid, port, to, got)
+			}
+		}
+		if got := ask(t, proxyUID, "dial", "udp", to, port); got != want {
+			t.Errorf("the proxy itself once more to %s: %s, before %s", to, got, want)
+		}
+	}
 }
 
 // TestIPv4Only: without IPv6 in the plan, nothing of it passes.

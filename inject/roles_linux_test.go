@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -144,6 +145,13 @@ func playDial(args []string) error {
 	var d net.Dialer
 	network, multipath := strings.CutPrefix(args[0], "mp")
 	d.SetMultipathTCP(multipath)
+	if len(args) > 2 { // the port to send from
+		port, err := strconv.Atoi(args[2])
+		if err != nil {
+			return err
+		}
+		d.LocalAddr = &net.UDPAddr{Port: port}
+	}
 	c, err := d.DialContext(ctx, network, args[1])
 	if err == nil {
 		defer func() { _ = c.Close() }()

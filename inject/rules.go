@@ -19,6 +19,7 @@ func Rules(p Plan) []Rule {
 		all = append(all, redirects(p, t)...)
 	}
 	all = append(all, p.answers()...)
+	all = append(all, p.owners()...)
 	all = append(all, conversations()...)
 	all = append(all, p.returns()...)
 	all = append(all, p.leaving()...)
@@ -146,6 +147,27 @@ func (p Plan) answers() []Rule {
 	}
 	for _, path := range p.Paths {
 		listens(path.To)
+	}
+	return all
+}
+
+// owners keep a connection that the kernel still remembers with the user that began it. A socket of the proxy's that is closed
+// leaves its port free and, for up to two minutes of UDP, an entry in the kernel's table: whoever binds that port and sends
+// to the same place is taken for the same connection, is not redirected, and would pass as established. No connection of
+// TCP can be taken over like that but by a SYN. What is sent over loopback, redirected or not, is others' rules' business.
+func (p Plan) owners() []Rule {
+	var all []Rule
+	for _, local := range p.local() {
+		for _, proto := range []uint8{udp, tcp} {
+			answer := Rule{
+				Chain: Fence, Name: fmt.Sprintf("answers of %s over %s", protoName(proto), family(local.Addr())),
+				Dst: local, NotDst: true, Proto: proto, SYN: proto == tcp, State: established, Reply: true, Do: Accept,
+			}
+			own, other := answer, answer
+			own.Name, own.UID, own.Reply = fmt.Sprintf("the proxy's %s goes on over %s", protoName(proto), family(local.Addr())), p.Proxy, false
+			other.Name, other.Reply, other.Do = fmt.Sprintf("another's %s on it over %s", protoName(proto), family(local.Addr())), false, Reject
+			all = append(all, answer, own, other)
+		}
 	}
 	return all
 }

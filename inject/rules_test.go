@@ -36,6 +36,12 @@ fence: meta skuid 2002 tcp flags & syn != 0 ct direction reply ct mark 2002 acce
 fence: tcp flags & syn != 0 ct direction reply ct mark 2002 drop
 fence: meta skuid 2004 tcp flags & syn != 0 ct direction reply ct mark 2004 accept
 fence: tcp flags & syn != 0 ct direction reply ct mark 2004 drop
+fence: ip daddr != 127.0.0.0/8 meta l4proto udp ct state established ct direction reply accept
+fence: meta skuid 1337 ip daddr != 127.0.0.0/8 meta l4proto udp ct state established accept
+fence: ip daddr != 127.0.0.0/8 meta l4proto udp ct state established reject with icmpx admin-prohibited
+fence: ip daddr != 127.0.0.0/8 tcp flags & syn != 0 ct state established ct direction reply accept
+fence: meta skuid 1337 ip daddr != 127.0.0.0/8 tcp flags & syn != 0 ct state established accept
+fence: ip daddr != 127.0.0.0/8 tcp flags & syn != 0 ct state established reject with tcp reset
 fence: ct state established accept
 fence: meta nfproto ipv4 meta l4proto icmp ct state related accept
 fence: meta nfproto ipv6 meta l4proto icmpv6 ct state related accept

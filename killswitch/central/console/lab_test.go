@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -175,7 +176,9 @@ func (s *site) deaf(name string, running []bus.Running, tools ...string) (*nats.
 func (s *site) say(conn *nats.Conn, subject string, v any) {
 	b, err := json.Marshal(v)
 	check(s, err)
-	check(s, conn.Publish(subject, b))
+	if err := conn.Publish(subject, b); !errors.Is(err, nats.ErrConnectionClosed) { // a sidecar may be asked while it leaves
+		check(s, err)
+	}
 }
 
 // browser keeps one cookie, follows no redirect and says where its forms come from.
