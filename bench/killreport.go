@@ -30,6 +30,11 @@ func (k *killRun) report(opt *options) string {
 
 `)
 	writeMachine(&b, opt, &k.results)
+	b.WriteString("| while this was measured | other work had of all cores |\n|---|---:|\n")
+	for _, p := range k.parts {
+		fmt.Fprintf(&b, "| %s | %.0f %% |\n", p.what, 100*p.others)
+	}
+	b.WriteString("\n")
 	k.writeMarks(&b)
 	k.writeOne(&b)
 	k.writeCrowd(&b)

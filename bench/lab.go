@@ -26,7 +26,6 @@ type lab struct {
 	issuer   issuerHello // only when a peer needs it
 	sidecar  string      // the built binary; only when a peer needs it
 	squids   int         // started so far
-	inside   string      // the built tests of the proxy package; only when a row needs it
 }
 
 // openLab starts the processes that every measurement uses. close ends them and removes the scratch folder.
