@@ -16,12 +16,16 @@ type fleetResult struct {
 	clients   int
 	joined    time.Duration // all connect at once, until the last has the log
 	rss, heap float64       // KiB for each client at the control plane
+	stacks    float64       // the same of goroutines' stacks
+	live      float64       // and of the heap, what is not garbage
 	cpu       float64       // of the control plane for each client, while nothing happens, in µs/s
 	routines  float64       // goroutines of the control plane for each client
 	effects   times         // from signing, of all revocations together
 	acks      times         // from signing to the last acknowledgement, of each revocation
 	rate      float64       // acknowledgements a second, in the median revocation
-	spent     float64       // CPU of the control plane for each client and revocation, in µs
+	spent     float64       // CPU of the control plane for each client and revocation, in µs, over what it takes when idle
+	ownIdle   float64       // as cpu, of a client itself
+	ownSpent  float64       // as spent, of a client itself
 	command   times         // from signing until the command had returned
 	storm     *stormResult
 }
@@ -99,7 +103,7 @@ func (k *killRun) join(ctx context.Context, p *plane, c clients, f *fleetResult)
 	if err := pause(ctx, k.lab.opt.load.settleMemory); err != nil {
 		return err
 	}
-	before, err := sampleOf(ctx, p.proxy())
+	before, err := p.memory(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,26 +115,70 @@ func (k *killRun) join(ctx context.Context, p *plane, c clients, f *fleetResult)
 	if err := p.live(ctx, f.clients); err != nil {
 		return err
 	}
-	cpuBefore, err := cpuTime(p.child.pid())
+	idle, err := spending(p, c)
 	if err != nil {
 		return err
 	}
 	if err := pause(ctx, k.size.idle); err != nil {
 		return err
 	}
-	cpuAfter, err := cpuTime(p.child.pid())
+	f.cpu, f.ownIdle, err = idle(f.clients)
 	if err != nil {
 		return err
 	}
-	after, err := sampleOf(ctx, p.proxy())
+	after, err := p.memory(ctx)
 	if err != nil {
 		return err
 	}
 	n := float64(f.clients)
-	f.cpu = float64((cpuAfter - cpuBefore).Microseconds()) / n / k.size.idle.Seconds()
 	f.rss, f.heap = (after.rss-before.rss)/n/1024, (after.heap-before.heap)/n/1024
+	f.stacks, f.live = (after.stacks-before.stacks)/n/1024, (after.live-before.live)/n/1024
 	f.routines = (after.goroutines - before.goroutines) / n
 	return nil
+}
+
+// spending returns what tells the CPU time that control plane and clients have taken since, for each client, in µs a second.
+func spending(p *plane, c clients) (func(n int) (plane, client float64, err error), error) {
+	read := func() (plane, own time.Duration, err error) {
+		plane, err = cpuTime(p.child.pid())
+		if err == nil {
+			own, err = cpuTime(c.pid())
+		}
+		return plane, own, err
+	}
+	began := time.Now()
+	plane, own, err := read()
+	return func(n int) (float64, float64, error) {
+		planeNow, ownNow, err := read()
+		per := func(d time.Duration) float64 {
+			return float64(d.Microseconds()) / float64(n) / time.Since(began).Seconds()
+		}
+		return per(planeNow - plane), per(ownNow - own), err
+	}, err
+}
+
+// planeMemory is what a control plane holds, in bytes.
+type planeMemory struct {
+	soakSample
+	stacks, live float64
+}
+
+func (p *plane) memory(ctx context.Context) (m planeMemory, err error) {
+	if m.soakSample, err = sampleOf(ctx, p.proxy()); err != nil {
+		return m, err
+	}
+	stats, err := scrape(ctx, p.metrics())
+	if err != nil {
+		return m, err
+	}
+	goal, err := scrapeOne(ctx, p.metrics(), "go_memstats_next_gc_bytes")
+	if err != nil {
+		return m, err
+	}
+	percent, err := scrapeOne(ctx, p.metrics(), "go_gc_gogc_percent")
+	// The collector's goal is the live heap and, on top, its percentage of the live heap and the stacks (runtime/debug.SetGCPercent).
+	m.stacks, m.live = stats.stackInuse, (goal-stats.stackInuse*percent/100)/(1+percent/100)
+	return m, err
 }
 
 // proxy lets a control plane be looked at as a sidecar is.
@@ -151,7 +199,8 @@ func (k *killRun) revoke(ctx context.Context, p *plane, c clients, id string) (*
 
 // reach revokes again and again.
 func (k *killRun) reach(ctx context.Context, p *plane, c clients, f *fleetResult) error {
-	before, err := cpuTime(p.child.pid())
+	began := time.Now()
+	busy, err := spending(p, c)
 	if err != nil {
 		return err
 	}
@@ -169,16 +218,14 @@ func (k *killRun) reach(ctx context.Context, p *plane, c clients, f *fleetResult
 			return err
 		}
 	}
-	after, err := cpuTime(p.child.pid())
-	if err != nil {
-		return err
-	}
 	slices.Sort(f.effects)
 	slices.Sort(f.acks)
 	slices.Sort(f.command)
 	f.rate = float64(f.clients) / f.acks.at(50).Seconds()
-	f.spent = float64((after - before).Microseconds()) / float64(f.clients*k.size.each)
-	return nil
+	spent, own, err := busy(f.clients)
+	each := time.Since(began).Seconds() / float64(k.size.each)
+	f.spent, f.ownSpent = (spent-f.cpu)*each, (own-f.ownIdle)*each
+	return err
 }
 
 // storm kills the control plane and starts it again, and revokes while the fleet comes back.

@@ -30,6 +30,11 @@ func (k *killRun) report(opt *options) string {
 
 `)
 	writeMachine(&b, opt, &k.results)
+	b.WriteString("| while this was measured | other work had of all cores |\n|---|---:|\n")
+	for _, p := range k.parts {
+		fmt.Fprintf(&b, "| %s | %.0f %% |\n", p.what, 100*p.others)
+	}
+	b.WriteString("\n")
 	k.writeMarks(&b)
 	k.writeOne(&b)
 	k.writeCrowd(&b)
@@ -100,9 +105,13 @@ func (k *killRun) writeFleets(b *strings.Builder) {
 		row("all connect at once, until the last has the log", f.joined.Round(time.Millisecond).String())
 		row("control plane, for each idle sidecar: RSS, KiB", figure(f.rss))
 		row("control plane, for each idle sidecar: heap in use, KiB", figure(f.heap))
+		row("control plane, for each idle sidecar: of it not garbage, KiB", figure(f.live))
+		row("control plane, for each idle sidecar: stacks of goroutines, KiB", figure(f.stacks))
 		row("control plane, for each idle sidecar: goroutines", figure(f.routines))
 		row("control plane, for each idle sidecar: CPU, µs a second", figure(f.cpu))
-		row("control plane, for each sidecar and revocation: CPU, µs", figure(f.spent))
+		row("control plane, for each sidecar and revocation: CPU beyond that, µs", figure(f.spent))
+		row("a sidecar's end of the bus, idle: CPU, µs a second", figure(f.ownIdle))
+		row("a sidecar's end of the bus, for each revocation: CPU beyond that, µs", figure(f.ownSpent))
 		row("acknowledgements counted a second, fleet and control plane on the same cores", figure(f.rate))
 		if s := f.storm; s != nil {
 			row("control plane killed and started again, until all are back at the last revision", s.settled.Round(time.Millisecond).String())

@@ -48,6 +48,7 @@ type killRun struct {
 	progress io.Writer
 	results
 	marks []mark
+	parts []partLoad
 	one   *oneResult
 	crowd *crowdResult
 	fleet []*fleetResult
@@ -105,6 +106,13 @@ func (k *killRun) try(ctx context.Context, what string, measure func(context.Con
 		return
 	}
 	fmt.Fprintln(k.progress, what)
+	if before, err := readLoad(); err == nil {
+		defer func() {
+			if after, err := readLoad(); err == nil {
+				k.parts = append(k.parts, partLoad{what, before.others(after)})
+			}
+		}()
+	}
 	if err := measure(ctx); err != nil {
 		err = fmt.Errorf("%s: %w", what, err)
 		fmt.Fprintln(k.progress, "FAILED:", err)

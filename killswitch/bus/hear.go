@@ -257,7 +257,6 @@ func (s *Source) enforce() {
 	}
 	s.o.Log.Info("kill switch log applied", "log_revision", s.state.Revision, "entries", len(s.applied), "cut", effect.Cut)
 	s.applied = nil
-	s.Changed()
 }
 
 // amend brings the switch to what the state says: of the entries that came alone where that is all that has changed.

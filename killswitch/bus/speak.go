@@ -24,11 +24,13 @@ func (s *Source) send(m outgoing) {
 	default:
 		if m.ack {
 			s.o.Observe(Event{Name: "ack", Result: "dropped"})
+			s.Changed()
 		}
 	}
 }
 
-// acknowledge says that the entries up to the present one are in force.
+// acknowledge says that the entries up to the present one are in force. A status would say the same, and follows at once only where
+// this could not be sent.
 func (s *Source) acknowledge(effect killswitch.Effect, took time.Duration) {
 	s.send(outgoing{subject: SubjectAck(*s.user.Load(), s.instance), ack: true, data: encode(Ack{
 		Sidecar: s.self(), Revision: s.state.Revision, Head: s.state.Head, Cut: effect.Cut, EffectIn: took,
@@ -61,6 +63,9 @@ func (s *Source) speak(ctx context.Context) {
 			err := s.publish(m)
 			if m.ack {
 				s.o.Observe(Event{Name: "ack", Result: result(err)})
+				if err != nil {
+					s.Changed()
+				}
 			}
 		case m := <-s.probes:
 			if now := time.Now(); now.Sub(answered) >= answerEvery {

@@ -1,9 +1,14 @@
 package central
 
 import (
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/toolgate/toolgate/killswitch/bus"
 	"github.com/toolgate/toolgate/killswitch/ledger"
@@ -29,5 +34,30 @@ func TestProgressNamesTheFirstOfTheSilent(t *testing.T) {
 	}
 	if p := r.progress(1); p.Acked != fleet-1 || len(p.Silent) != 1 {
 		t.Fatalf("%d of %d, %d named", p.Acked, p.Expected, len(p.Silent))
+	}
+}
+
+// BenchmarkAck is what one acknowledgement costs the one goroutine that takes them.
+func BenchmarkAck(b *testing.B) {
+	const fleet = 10_000
+	r := newRoster(time.Now, -time.Second, func(time.Duration) {})
+	s := &Service{roster: r, watch: newWatchers()}
+	acks := make([]*nats.Msg, fleet)
+	for i := range acks {
+		who := bus.Sidecar{Instance: rand.Text(), Pod: fmt.Sprint("refunds-6d5f9c7b4-", i), Namespace: "shop", Node: "node-17", Version: "1.2.3", Tools: []string{"draft_refund_request"}}
+		r.status(sidecarKey{"sidecar", who.Instance}, &bus.Status{Sidecar: who})
+		text, err := json.Marshal(bus.Ack{Sidecar: who, Revision: 1, Head: ledger.Hash("sha256:" + strings.Repeat("0", 64)), EffectIn: time.Millisecond})
+		if err != nil {
+			b.Fatal(err)
+		}
+		acks[i] = &nats.Msg{Subject: bus.SubjectAck("sidecar", who.Instance), Data: text}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%fleet == 0 {
+			delete(r.tracked, 1)
+			r.begin(&ledger.Entry{Revision: 1, At: time.Now()}, true)
+		}
+		s.onAck(acks[i%fleet])
 	}
 }
