@@ -223,7 +223,11 @@ func reuse(t *testing.T, w *world) {
 		}
 	}
 	dials := slices.DeleteFunc(w.wire.dials()[earlier:], func(to netip.AddrPort) bool { return to.Port() != 443 })
-	if len(dials) > 10 {
+	most := 10
+	if raceEnabled { // everything is slower, and at times a request comes before the connection is back
+		most = 100
+	}
+	if len(dials) > most {
 		t.Errorf("%d connections: %v", len(dials), dials)
 	}
 }
