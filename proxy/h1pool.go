@@ -57,6 +57,9 @@ func newH1Pool(tool string, d dialer, conf *tls.Config, limits config.Limits) *h
 // whichever comes first: a name server that is away must not fail calls to where connections are open.
 func (p *h1Pool) get(ctx context.Context, o origin, at *egress.Attempts) (*h1Conn, error) {
 	for {
+		if ctx.Err() != nil { // nobody is called for who has left
+			return nil, context.Cause(ctx)
+		}
 		c, w := p.take(o)
 		if c == nil {
 			var err error

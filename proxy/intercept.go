@@ -28,6 +28,7 @@ type tunnel struct {
 	cause              atomic.Pointer[error]    // why it was cut from here
 	h1                 atomic.Pointer[h1Client] // while requests are plain
 	leaving            atomic.Bool              // the sidecar stops
+	resets             atomic.Int64             // how much oftener than answered (see tally)
 	misnamed           bool                     // the hello named another host; written and read on the connection's goroutine
 	ended              sync.Once
 }
@@ -291,9 +292,30 @@ func (s *innerServer) carry(ctx context.Context, t *tunnel, scheme string, w htt
 	c := s.proxy.begin(t.listener, "request")
 	c.rec.Intercepted = true
 	defer c.finish()
+	defer func() { t.tally(c, r) }()
 	defer c.contain()
 	c.within = t
 	c.serve(ctx, w, r, innerAsk(r, t, scheme))
+}
+
+// maxResets is how many requests of one HTTP/2 connection may be reset before they are answered, over half as many as are.
+const maxResets = 1000
+
+var errResets = errors.New("too many requests were reset before they were answered")
+
+// tally ends a connection whose client does little but begin requests and reset them (CVE-2023-44487): each costs the upstream a connection,
+// and net/http goes on with those that it has not read yet.
+func (t *tunnel) tally(c *call, r *http.Request) {
+	if r.ProtoMajor != 2 {
+		return
+	}
+	if c.rec.ErrorClass == "client_gone" && c.rec.Status == 0 {
+		if t.resets.Add(2) >= 2*maxResets {
+			t.cut(errResets)
+		}
+	} else if n := t.resets.Load(); n > 0 {
+		t.resets.CompareAndSwap(n, n-1) // a lost race is one request's credit
+	}
 }
 
 // answerInside reports whether a refused tunnel is accepted so that the refusal can be read inside: where the config says that

@@ -180,3 +180,33 @@ func TestProtocolsInsideATunnel(t *testing.T) {
 		_ = l.next()
 	}
 }
+
+// TestResets: who cancels a third of its requests keeps its connection; who cancels almost all does not.
+func TestResets(t *testing.T) {
+	for _, test := range []struct {
+		name           string
+		reset, through int
+		cut            bool
+	}{
+		{"a third", 1, 2, false},
+		{"nine of ten", 9, 1, true},
+	} {
+		cuts := 0
+		tun := &tunnel{}
+		tun.cut = func(error) { cuts++ }
+		r := &http.Request{ProtoMajor: 2}
+		gone, answered := &call{}, &call{}
+		gone.rec.ErrorClass, answered.rec.Status = "client_gone", http.StatusOK
+		for range 2000 {
+			for range test.reset {
+				tun.tally(gone, r)
+			}
+			for range test.through {
+				tun.tally(answered, r)
+			}
+		}
+		if (cuts > 0) != test.cut {
+			t.Errorf("%s: %d cuts", test.name, cuts)
+		}
+	}
+}

@@ -112,7 +112,12 @@ func stalledPrefaces(t *testing.T, w *world) {
 func rapidReset(t *testing.T, w *world) {
 	goroutines, memory := w.goroutines(t), w.metric(t, "process_resident_memory_bytes", "")
 	h := w.h2(t, "api.ok.test:443")
-	go func() { _, _ = io.Copy(io.Discard, h.conn.r) }()
+	cut := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, h.conn.r)
+		close(cut)
+	}()
+	earlier := len(w.wire.dials())
 	var done atomic.Bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -132,11 +137,19 @@ func rapidReset(t *testing.T, w *world) {
 			break
 		}
 	}
-	t.Logf("%d streams were taken", sent)
+	select {
+	case <-cut:
+	case <-time.After(10 * time.Second):
+		t.Errorf("%d streams were taken, and the connection is open", sent)
+	}
 	_ = h.conn.Close()
+	t.Logf("%d streams were taken", sent)
 	done.Store(true)
 	wg.Wait()
 	began := time.Now()
+	if n := len(slices.DeleteFunc(w.wire.dials()[earlier:], func(to netip.AddrPort) bool { return to.Port() != 443 })); n > 2000 {
+		t.Errorf("%d connections were made for nobody", n)
+	}
 	eventually(t, "goroutines are back", func() bool { return w.goroutines(t) <= goroutines+20 })
 	if d := time.Since(began); d > 2*time.Second {
 		t.Errorf("recovery took %s", d)
@@ -223,11 +236,7 @@ func reuse(t *testing.T, w *world) {
 		}
 	}
 	dials := slices.DeleteFunc(w.wire.dials()[earlier:], func(to netip.AddrPort) bool { return to.Port() != 443 })
-	most := 10
-	if raceEnabled { // everything is slower, and at times a request comes before the connection is back
-		most = 100
-	}
-	if len(dials) > most {
+	if len(dials) > 10 {
 		t.Errorf("%d connections: %v", len(dials), dials)
 	}
 }
