@@ -19,6 +19,14 @@ var killSwitchStories = []behaviour{
 		fires: `{namespace="toolgate", statefulset="toolgate-killswitch"}`, text: "2 replicas",
 	},
 	{
+		alert: "ToolgateKillSwitchReplicasMissing", what: "one of two on another's NATS", at: 15 * time.Minute,
+		series: `kube_deployment_spec_replicas{namespace="toolgate", deployment="toolgate-killswitch"} 2x20
+			kube_deployment_status_replicas_available{namespace="toolgate", deployment="toolgate-killswitch"} 1x20
+			kube_deployment_spec_replicas{namespace="toolgate", deployment="toolgate-injector"} 2x20
+			kube_deployment_status_replicas_available{namespace="toolgate", deployment="toolgate-injector"} 1x20`,
+		fires: `{deployment="toolgate-killswitch", namespace="toolgate"}`, text: "1 replicas",
+	},
+	{
 		alert: "ToolgateKillSwitchReplicasMissing", what: "all are", at: 15 * time.Minute,
 		series: `kube_statefulset_replicas{namespace="toolgate", statefulset="toolgate-killswitch"} 3x20
 			kube_statefulset_status_replicas_ready{namespace="toolgate", statefulset="toolgate-killswitch"} 3x20`,
