@@ -20,6 +20,7 @@ const module = "github.com/toolgate/toolgate"
 var may = map[string][]string{
 	".":                          {},
 	"redact":                     {},
+	"roots":                      {},
 	"egress":                     {},
 	"killswitch":                 {},
 	"identity":                   {},
@@ -30,9 +31,9 @@ var may = map[string][]string{
 	"inject":                     {},
 	"broker":                     {"redact"},
 	"audit":                      {"redact"},
-	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact"},
+	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact", "roots"},
 	"proxy":                      {"audit", "broker", "config", "egress", "identity", "killswitch", "redact"},
-	"cmd/sidecar":                {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "killswitch/bus", "killswitch/ledger", "proxy", "redact"},
+	"cmd/sidecar":                {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "killswitch/bus", "killswitch/ledger", "proxy", "redact", "roots"},
 	"e2e":                        {"devissuer"},
 	"e2e/cases":                  {},
 	"killswitch/central":         {"killswitch", "killswitch/bus", "killswitch/ledger"},
@@ -76,6 +77,8 @@ var barred = map[string][]string{
 	"github.com/coreos/go-oidc":           {"identity", "killswitch/central/login"},
 	"github.com/google/nftables":          {"inject"},
 	"github.com/mdlayher/netlink":         {"inject"},
+	"golang.org/x/crypto/x509roots":       {"roots", "cmd/sidecar"},
+	"software.sslmate.com/src/go-pkcs12":  {"roots"},
 	"golang.org/x/oauth2":                 {"broker", "killswitch/central/login"},
 }
 

@@ -56,7 +56,7 @@ func (c *sidecar) digest(issuers []identity.Issuer) string {
 		is.Client = nil
 		_, _ = fmt.Fprintf(h, "%+v\n", is)
 		if ca := c.raw.Identity.V.Issuers.V[i].V.CAFile; ca.ok && ca.V != "" {
-			_, _ = h.Write(c.read[c.resolve(ca.V)])
+			_, _ = h.Write(c.read[c.path(ca.V)])
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -68,7 +68,7 @@ func (c *sidecar) issuer(raw *rawIssuer) identity.Issuer {
 	is := identity.Issuer{
 		URL: raw.Issuer.V, JWKSURL: raw.JWKSURL.V, Audiences: plain(raw.Audiences.V), Algorithms: plain(raw.Algorithms.V),
 		Types: plain(raw.Types.V), AuthorizedParties: plain(raw.AuthorizedParties.V), Leeway: raw.Leeway.V,
-		MaxLifetime: raw.MaxLifetime.V, Claims: claims(&raw.Claims.V),
+		MaxLifetime: raw.MaxLifetime.V, Claims: claims(&raw.Claims.V), TokenFile: c.secretFile(raw.TokenFile),
 	}
 	if _, pool := c.roots(raw.CAFile); pool != nil {
 		is.Client = keyClient(pool)
@@ -103,7 +103,9 @@ func (l *loader) roots(f field[string]) (abs string, pool *x509.CertPool) {
 	if !f.ok || f.V == "" {
 		return "", nil
 	}
-	abs = l.resolve(f.V)
+	if abs = l.resolve(f); abs == "" {
+		return "", nil
+	}
 	b, err := l.open(abs)
 	if err != nil {
 		l.errorf(f.at, "found %s, expected a readable file: %v", quote(f.V), err)
