@@ -195,7 +195,10 @@ func TestGatewayLetsInNobodyElse(t *testing.T) {
 		{"expired caller", "unauthenticated", []func(*visitor){cert, func(v *visitor) {
 			v.head = c.head("t1", c.mint(map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}), "")
 		}}},
-		{"another tool", "tool_unknown", []func(*visitor){cert, func(v *visitor) { v.head = c.head("t2", c.token, "") }}},
+		{"an unknown tool", "tool_unknown", []func(*visitor){cert, func(v *visitor) { v.head = c.head("t3", c.token, "") }}},
+		{"another workload's tool", "workload_not_allowed", []func(*visitor){cert, func(v *visitor) { v.head = c.head("t2", c.token, "") }}},
+		{"that tool's workload", "200", []func(*visitor){issue(c.ca, "spiffe://cluster.test/ns/acme/second/x"), func(v *visitor) { v.head = c.head("t2", c.token, "") }}},
+		{"that tool's workload by name", "200", []func(*visitor){issue(c.ca, "second.acme.test"), func(v *visitor) { v.head = c.head("t2", c.token, "") }}},
 		{"tool with a line break", "unauthenticated", []func(*visitor){cert, func(v *visitor) { v.head = c.head("t1\r\nX: y", c.token, "") }}},
 		{"old TLS", "handshake", []func(*visitor){cert, func(v *visitor) { v.max = tls.VersionTLS12 }}},
 	} {

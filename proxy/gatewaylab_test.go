@@ -136,7 +136,6 @@ func (c *chain) certify(l *lab, name, id string, change ...func(*x509.Certificat
 // configure writes the gateway's own config and manifest.
 func (c *chain) configure(options ...labOption) {
 	f := c.files()
-	c.gateway.write("issuer.txt", c.issuer.URL())
 	tlsPort, plainPort := port(c.tls), port(c.plain)
 	f.config = fmt.Sprintf(`apiVersion: toolgate/v1
 kind: Sidecar
@@ -144,7 +143,7 @@ listeners:
   - name: tool
     kind: gateway
     address: "127.0.0.1:0"
-    tools: [t1]
+    tools: [t1, t2]
     tls: {certFile: gateway.crt, keyFile: gateway.key}
 gateway:
   clientCAFile: ca.crt
@@ -152,11 +151,12 @@ gateway:
   workloads:
     - ids: ["spiffe://cluster.test/ns/{tenant}/sa/*", "system:serviceaccount:{tenant}:*"]
       tools: [t1]
+    - {ids: ["spiffe://cluster.test/ns/{tenant}/second/*", "dns:second.acme.test"], tools: [t2]}
 manifests: ["manifests/*.yaml"]
 identity: {issuers: [{issuer: "%[1]s", audiences: [toolgate]}]}
 egress:
   resolver: "%[2]s"
-  allowPrivate: [{prefix: "127.0.0.1/32", ports: [%[3]s, %[4]s], tools: [t1]}]
+  allowPrivate: [{prefix: "127.0.0.1/32", ports: [%[3]s, %[4]s], tools: [t1, t2]}]
 log: {level: debug, payloads: true}
 limits: {headerTimeout: 2s, dialTimeout: 3s, idleTimeout: 30s, drain: 2s}
 `, c.issuer.URL(), c.names.addr, tlsPort, plainPort)
@@ -165,6 +165,7 @@ limits: {headerTimeout: 2s, dialTimeout: 3s, idleTimeout: 30s, drain: 2s}
 	}
 	c.gateway.write("sidecar.yaml", f.config)
 	c.gateway.write("manifests/t1.yaml", f.manifest)
+	c.gateway.write("manifests/t2.yaml", strings.Replace(f.manifest, "name: t1", "name: t2", 1))
 }
 
 // reconfigure has the gateway read its config anew.

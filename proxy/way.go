@@ -119,11 +119,24 @@ func (w *way) tidy(now int64) {
 		return
 	}
 	w.tidied = now
+	w.drop(func(u *callerWay) bool { return full || now-u.used > int64(idleTime) })
+}
+
+// drop closes the pools for which which is true, on a goroutine of its own: closing a connection may take a moment.
+func (w *way) drop(which func(*callerWay) bool) {
+	var old []*callerWay
 	for key, u := range w.callers {
-		if full || now-u.used > int64(idleTime) {
-			go u.retire() // closing a connection may take a moment
+		if which(u) {
+			old = append(old, u)
 			delete(w.callers, key)
 		}
+	}
+	if len(old) > 0 {
+		go func() {
+			for _, u := range old {
+				u.retire()
+			}
+		}()
 	}
 }
 
@@ -135,10 +148,7 @@ func (w *way) retire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.retired = true
-	for _, u := range w.callers {
-		go u.retire()
-	}
-	clear(w.callers)
+	w.drop(func(*callerWay) bool { return true })
 }
 
 // wayDialer connects for one caller.

@@ -172,6 +172,9 @@ func TestCallersDoNotShareTunnels(t *testing.T) {
 // TestGatewayReload: what the gateway's new config would not let in is cut, and the rest stays.
 func TestGatewayReload(t *testing.T) {
 	for name, change := range map[string]func(c *chain) labOption{
+		"another tenant": func(*chain) labOption {
+			return replaced(t, "      tools: [t1]\n    -", "      tools: [t1]\n      tenants: [other]\n    -")
+		},
 		"another workload": func(*chain) labOption { return replaced(t, "ns/{tenant}/sa/*", "ns/{tenant}/sa/other") },
 		"another host":     func(*chain) labOption { return replaced(t, `"pass.ok.test:`, `"other.ok.test:`) },
 		"another CA": func(c *chain) labOption {
@@ -189,12 +192,19 @@ func TestGatewayReload(t *testing.T) {
 			default:
 			}
 			c.reconfigure(change(c))
+			code := "workload_not_allowed"
+			if name == "another host" {
+				code = "domain_not_allowed"
+			}
 			if at := c.gateway.next(); at.str("error_class") != "policy_changed" {
 				t.Errorf("record %v", at)
 			}
 			if _, err := tunnel.Read(make([]byte, 1)); err == nil {
 				t.Error("the tunnel goes on")
 			}
+			c.next()
+			c.refusedConnect(c.target("pass.ok.test"), code) // though the sidecar resumes its TLS session
+			c.next()
 		})
 	}
 }
