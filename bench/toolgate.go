@@ -19,7 +19,7 @@ import (
 // prepareToolgate builds the sidecar and starts the issuer where a chosen peer needs them.
 func (l *lab) prepareToolgate(ctx context.Context) error {
 	for _, p := range l.opt.peers {
-		if strings.HasPrefix(p.name, "toolgate") && l.sidecar == "" {
+		if (strings.HasPrefix(p.name, "toolgate") || strings.HasPrefix(p.name, "gateway")) && l.sidecar == "" {
 			if err := l.buildSidecar(ctx); err != nil {
 				return err
 			}

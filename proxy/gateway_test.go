@@ -293,3 +293,41 @@ func TestExplainKnowsTheGateway(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// TestGatewayIsBlind: rules for paths are the sidecar's; at the gateway they neither open the tunnel nor cut it at a reload.
+func TestGatewayIsBlind(t *testing.T) {
+	c := newChain(t, showCert)
+	c.mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+	client := c.client(c.token, false)
+	for path, want := range map[string]int{"/ok": 200, "/other": 403} {
+		if status, body, err := get(client, c.url("https", "ruled.ok.test", path)); err != nil || status != want {
+			t.Errorf("%s: %d %q %v", path, status, body, err)
+		}
+		c.next()
+	}
+	c.reconfigure(func(f *labFiles) { f.manifest += "# another revision\n" })
+	if status, body, err := get(client, c.url("https", "ruled.ok.test", "/ok")); err != nil || status != 200 {
+		t.Errorf("after a reload: %d %q %v", status, body, err)
+	}
+	c.next()
+	c.gateway.noMore()
+}
+
+// TestReloadOfTheGateway: a sidecar that is told of another gateway leaves the first.
+func TestReloadOfTheGateway(t *testing.T) {
+	c := newChain(t, showCert)
+	tunnel := c.connectTo(c.target("pass.ok.test"), "")
+	c.direct(c.gateway.addr, showToken) // the same, in another way
+	select {
+	case <-c.records.more:
+		t.Fatal("a tunnel to the same gateway was cut")
+	default:
+	}
+	c.direct(c.impostor(gatewayName, func(*tls.Conn) {}), showCert)
+	if rec := c.next(); rec.str("error_class") != "policy_changed" {
+		t.Errorf("record %v", rec)
+	}
+	if _, err := tunnel.Read(make([]byte, 1)); err == nil {
+		t.Error("the tunnel goes on")
+	}
+}
