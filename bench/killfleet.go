@@ -176,8 +176,9 @@ func (p *plane) memory(ctx context.Context) (m planeMemory, err error) {
 		return m, err
 	}
 	percent, err := scrapeOne(ctx, p.metrics(), "go_gc_gogc_percent")
-	// The collector's goal is the live heap and, on top, its percentage of the live heap and the stacks (runtime/debug.SetGCPercent).
-	m.stacks, m.live = stats.stackInuse, (goal-stats.stackInuse*percent/100)/(1+percent/100)
+	// The collector's goal is the live heap and, on top, its percentage of the live heap and of what it scans of stacks
+	// (runtime/debug.SetGCPercent). Of idle goroutines that is next to nothing: their stacks are nearly empty, however large.
+	m.stacks, m.live = stats.stackInuse, goal/(1+percent/100)
 	return m, err
 }
 
