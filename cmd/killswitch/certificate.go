@@ -64,6 +64,15 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
+// ends is when the newest good certificate does.
+func (c *certificate) ends() time.Time {
+	pair, err := c.get(nil)
+	if err != nil || pair.Leaf == nil {
+		return time.Time{}
+	}
+	return pair.Leaf.NotAfter
+}
+
 func (c *certificate) stat() (now [2]os.FileInfo, err error) {
 	for i, name := range []string{c.certFile, c.keyFile} {
 		if now[i], err = os.Stat(name); err != nil {

@@ -8,6 +8,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -30,6 +32,7 @@ type pairs struct {
 	key  *ecdsa.PrivateKey
 	ca   *x509.Certificate
 	pool *x509.CertPool
+	ends time.Time // of the last one
 }
 
 func newPairs(t *testing.T) *pairs {
@@ -52,7 +55,8 @@ func (p *pairs) write(serial int64, onlyKey bool) {
 	p.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(p, err)
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	p.ends = time.Now().Add(time.Hour + time.Duration(serial)*time.Minute)
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: p.ends, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	der, err := x509.CreateCertificate(rand.Reader, leaf, p.ca, &key.PublicKey, p.key)
 	check(p, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
@@ -122,6 +126,17 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		t.Errorf("API: a new connection gets certificate %d", n)
 	}
 	_ = fresh.Close()
+	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: p.pool}}}
+	res, err := web.Get(m[1] + "/metrics")
+	check(t, err)
+	text, err := io.ReadAll(res.Body)
+	check(t, err)
+	_ = res.Body.Close()
+	for _, name := range []string{"api", "nats"} {
+		if want := fmt.Sprintf("toolgate_central_certificate_expiry_timestamp_seconds{certificate=%q} %g", name, float64(p.ends.Unix())); !strings.Contains(string(text), want) {
+			t.Errorf("the metrics do not say %s", want)
+		}
+	}
 	// Those that stand go on.
 	check(t, standing.Flush())
 	select {

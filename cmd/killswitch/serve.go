@@ -40,6 +40,7 @@ type settings struct {
 	secondPerson []string
 	warmUp       time.Duration
 
+	ends      map[string]func() time.Time // of the certificates that are served, by listener
 	people    people
 	enrolment enrolment
 }
@@ -141,6 +142,7 @@ func loopback(address string) bool {
 
 func (s *settings) serve(ctx context.Context, o central.Options, say func(string)) error {
 	frugal()
+	s.ends = map[string]func() time.Time{}
 	heard, err := loadSignals(s.signals)
 	if err != nil {
 		return err
@@ -165,7 +167,7 @@ func (s *settings) serve(ctx context.Context, o central.Options, say func(string
 		if err != nil {
 			return err
 		}
-		ln = tls.NewListener(ln, c.config("h2", "http/1.1"))
+		ln, s.ends["api"] = tls.NewListener(ln, c.config("h2", "http/1.1")), c.ends
 	}
 	conn, url, stop, err := s.bus(o.Log)
 	if err != nil {
@@ -177,6 +179,7 @@ func (s *settings) serve(ctx context.Context, o central.Options, say func(string
 	if err != nil {
 		return err
 	}
+	service.Certificates(s.ends)
 	web, err := s.people.handler(service, tokens, o, ln.Addr().String(), s.tlsCert != "")
 	if err != nil {
 		return err
@@ -317,7 +320,7 @@ func (s *settings) bus(log *slog.Logger) (conn *nats.Conn, url string, stop func
 		if err != nil {
 			return nil, "", nil, err
 		}
-		server.TLS = c.config()
+		server.TLS, s.ends["nats"] = c.config(), c.ends
 	}
 	ns, err := natsd.Start(server)
 	if err != nil {

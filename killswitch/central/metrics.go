@@ -51,6 +51,17 @@ func (m *metrics) append(op ledger.Op, result string) {
 	m.appends.WithLabelValues(string(op), result).Inc()
 }
 
+// Certificates has the metrics say when the process's certificates end: each by its name, of a small set. It is to be called once,
+// with what may be called at any time.
+func (s *Service) Certificates(ends map[string]func() time.Time) {
+	for name, end := range ends {
+		s.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "toolgate_central_certificate_expiry_timestamp_seconds", Help: "When a certificate that is served expires, in Unix time.",
+			ConstLabels: prometheus.Labels{"certificate": name},
+		}, func() float64 { return float64(end().Unix()) }))
+	}
+}
+
 // CountCredentials counts a sidecar's request for credentials. The caller keeps result to a closed set.
 func (s *Service) CountCredentials(result string) {
 	s.metrics.credentials.WithLabelValues(result).Inc()
