@@ -18,6 +18,7 @@ type fleetResult struct {
 	rss, heap float64       // KiB for each client at the control plane
 	stacks    float64       // the same of goroutines' stacks
 	live      float64       // and of the heap, what is not garbage
+	free      float64       // and of the RSS, pages that the runtime has freed and not yet given back
 	cpu       float64       // of the control plane for each client, while nothing happens, in µs/s
 	routines  float64       // goroutines of the control plane for each client
 	effects   times         // from signing, of all revocations together
@@ -132,7 +133,7 @@ func (k *killRun) join(ctx context.Context, p *plane, c clients, f *fleetResult)
 	}
 	n := float64(f.clients)
 	f.rss, f.heap = (after.rss-before.rss)/n/1024, (after.heap-before.heap)/n/1024
-	f.stacks, f.live = (after.stacks-before.stacks)/n/1024, (after.live-before.live)/n/1024
+	f.stacks, f.live, f.free = (after.stacks-before.stacks)/n/1024, (after.live-before.live)/n/1024, (after.free-before.free)/n/1024
 	f.routines = (after.goroutines - before.goroutines) / n
 	return nil
 }
@@ -160,7 +161,7 @@ func spending(p *plane, c clients) (func(n int) (plane, client float64, err erro
 // planeMemory is what a control plane holds, in bytes.
 type planeMemory struct {
 	soakSample
-	stacks, live float64
+	stacks, live, free float64
 }
 
 func (p *plane) memory(ctx context.Context) (m planeMemory, err error) {
@@ -176,8 +177,12 @@ func (p *plane) memory(ctx context.Context) (m planeMemory, err error) {
 		return m, err
 	}
 	percent, err := scrapeOne(ctx, p.metrics(), "go_gc_gogc_percent")
-	// The collector's goal is the live heap and, on top, its percentage of the live heap and the stacks (runtime/debug.SetGCPercent).
-	m.stacks, m.live = stats.stackInuse, (goal-stats.stackInuse*percent/100)/(1+percent/100)
+	// The collector's goal is the live heap and, on top, its percentage of the live heap and of what it scans of stacks
+	// (runtime/debug.SetGCPercent). Of idle goroutines that is next to nothing: their stacks are nearly empty, however large.
+	idle, err1 := scrapeOne(ctx, p.metrics(), "go_memstats_heap_idle_bytes")
+	released, err2 := scrapeOne(ctx, p.metrics(), "go_memstats_heap_released_bytes")
+	err, m.free = errors.Join(err, err1, err2), idle-released
+	m.stacks, m.live = stats.stackInuse, goal/(1+percent/100)
 	return m, err
 }
 

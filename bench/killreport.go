@@ -92,6 +92,9 @@ func (k *killRun) writeCrowd(b *strings.Builder) {
 }
 
 func (k *killRun) writeFleets(b *strings.Builder) {
+	if len(k.fleet) > 0 {
+		b.WriteString(whyStacks)
+	}
 	for _, f := range k.fleet {
 		fmt.Fprintf(b, "## %d sidecars, %d revocations\n\n| from signing, ms | p50 | p90 | p99 | max |\n|---|---:|---:|---:|---:|\n", f.clients, len(f.acks))
 		writeTimes(b, "the effect, at each sidecar", f.effects)
@@ -104,6 +107,7 @@ func (k *killRun) writeFleets(b *strings.Builder) {
 		row := func(what, value string) { fmt.Fprintf(b, "| %s | %s |\n", what, value) }
 		row("all connect at once, until the last has the log", f.joined.Round(time.Millisecond).String())
 		row("control plane, for each idle sidecar: RSS, KiB", figure(f.rss))
+		row("control plane, for each idle sidecar: of it free pages, which the runtime gives back with time, KiB", figure(f.free))
 		row("control plane, for each idle sidecar: heap in use, KiB", figure(f.heap))
 		row("control plane, for each idle sidecar: of it not garbage, KiB", figure(f.live))
 		row("control plane, for each idle sidecar: stacks of goroutines, KiB", figure(f.stacks))
@@ -120,6 +124,17 @@ func (k *killRun) writeFleets(b *strings.Builder) {
 		b.WriteString("\n")
 	}
 }
+
+// whyStacks stands in the report, since the target for RSS is missed for one reason.
+const whyStacks = `## Why the RSS misses its target
+
+Of the two goroutines that the NATS server has for a connection, the one that writes has a stack of 32 KiB and the one that reads 8. To write, however little,
+nats-server 2.15 calls a function with an array of 24 KiB on its stack (client.flushOutbound, its _orig). Each heartbeat makes all of
+them grow at once, and a collection only halves an unused stack, so that collecting more often takes CPU and little memory. Nothing that an
+embedding program can set changes that. With that array cut to 16 entries, in a copy of the server made for this
+measurement alone, 1,000 idle sidecars had 15 KiB of stacks each in place of 41, and 67 KiB of RSS with the collector at 50 %, 56 at 25 %.
+
+`
 
 func (k *killRun) writeSet(b *strings.Builder) {
 	s := k.set

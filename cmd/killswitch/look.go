@@ -90,6 +90,9 @@ func printEntry(w io.Writer, e *ledger.Entry) {
 	if e.ApprovedBy != "" {
 		by += ", approved by " + e.ApprovedBy
 	}
+	if e.ApprovalReason != "" {
+		by += ": " + e.ApprovalReason
+	}
 	fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Revision, stamp(e.At), what, e.ID, describe(e.Selector), e.Reason, by)
 }
 

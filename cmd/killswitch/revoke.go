@@ -134,12 +134,15 @@ func newRestore() *cobra.Command {
 }
 
 func newApprove() *cobra.Command {
-	return writes(&cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "approve REVISION",
 		Short: "Carry out somebody else's proposal",
 		Args:  one("the revision of a proposal; see killswitch proposals"),
-	}, func(c *client, revision string) (request, error) {
-		return post(c, "/v1/proposals/"+url.PathEscape(revision)+"/approve", struct{}{}), nil
+	}
+	var why central.Reason
+	cmd.Flags().StringVar(&why.Reason, "reason", "", "why, beside the proposal's own reason")
+	return writes(cmd, func(c *client, revision string) (request, error) {
+		return post(c, "/v1/proposals/"+url.PathEscape(revision)+"/approve", why), nil
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -39,7 +40,8 @@ type settings struct {
 	secondPerson []string
 	warmUp       time.Duration
 
-	people people
+	people    people
+	enrolment enrolment
 }
 
 func newServe() *cobra.Command {
@@ -56,12 +58,12 @@ func newServe() *cobra.Command {
 	f.StringVar(&s.dir, "dir", "", "the `folder` for keys, credentials and the log; made when missing")
 	f.StringVar(&s.listen, "listen", "127.0.0.1:15030", "the `address` of the console and the API; other than loopback needs --tls-cert, and --tokens or --oidc-issuer")
 	f.BoolVar(&s.insecure, "insecure-listen", false, "listen beyond loopback without TLS: behind a proxy that ends TLS, and where nobody else can reach it")
-	f.StringVar(&s.tlsCert, "tls-cert", "", "the API's certificate, a PEM `file`")
+	f.StringVar(&s.tlsCert, "tls-cert", "", "the API's certificate, a PEM `file`; it and its key are read again when they change")
 	f.StringVar(&s.tlsKey, "tls-key", "", "its key, a PEM `file`")
 	f.StringVar(&s.tokens, "tokens", "", "the `file` of those who may ask; see killswitch token")
 	f.StringVar(&s.natsListen, "nats-listen", "127.0.0.1:4222", "the `address` where sidecars reach the NATS server; other than loopback needs --nats-tls-cert")
 	f.BoolVar(&s.natsInsecure, "insecure-nats-listen", false, "listen beyond loopback without TLS: who is on the way learns what is revoked and why, and can hold it back")
-	f.StringVar(&s.natsCert, "nats-tls-cert", "", "the NATS server's certificate, a PEM `file`")
+	f.StringVar(&s.natsCert, "nats-tls-cert", "", "the NATS server's certificate, a PEM `file`; it and its key are read again when they change")
 	f.StringVar(&s.natsKey, "nats-tls-key", "", "its key, a PEM `file`")
 	f.StringVar(&s.natsURL, "nats", "", "the `URLs` of an existing cluster, with commas between; then no NATS server is run")
 	f.StringVar(&s.natsCreds, "nats-credentials", "", "the credentials `file` for --nats")
@@ -73,6 +75,7 @@ func newServe() *cobra.Command {
 	f.DurationVar(&s.warmUp, "warm-up", 18*time.Second, "how long after the start the fleet counts as not known yet")
 	signalsFlag(cmd, &s.signals)
 	peopleFlags(cmd, &s.people)
+	enrolmentFlags(cmd, &s.enrolment)
 	if err := cmd.MarkFlagRequired("dir"); err != nil {
 		panic(err) // the flag was added above
 	}
@@ -115,6 +118,9 @@ func (s *settings) options() (o central.Options, err error) {
 	if err := s.people.check(s.tlsCert != ""); err != nil {
 		return o, err
 	}
+	if err := s.enrolment.check(s.natsURL != ""); err != nil {
+		return o, err
+	}
 	if s.tokens == "" && s.people.issuer == "" && !loopback(s.listen) {
 		return o, fmt.Errorf("found --listen %s without --tokens or --oidc-issuer, expected a loopback address: whoever reaches it could ask", s.listen)
 	}
@@ -134,6 +140,7 @@ func loopback(address string) bool {
 }
 
 func (s *settings) serve(ctx context.Context, o central.Options, say func(string)) error {
+	frugal()
 	heard, err := loadSignals(s.signals)
 	if err != nil {
 		return err
@@ -155,12 +162,11 @@ func (s *settings) serve(ctx context.Context, o central.Options, say func(string
 	defer func() { _ = ln.Close() }()
 	o.Certificates = map[string]func() time.Time{}
 	if s.tlsCert != "" {
-		pair, err := tls.LoadX509KeyPair(s.tlsCert, s.tlsKey)
+		c, err := newCertificate("--tls-cert", s.tlsCert, s.tlsKey, o.Log)
 		if err != nil {
-			return fmt.Errorf("--tls-cert: %w", err)
+			return err
 		}
-		o.Certificates["api"] = func() time.Time { return pair.Leaf.NotAfter }
-		ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
+		ln, o.Certificates["api"] = tls.NewListener(ln, c.config("h2", "http/1.1")), c.ends
 	}
 	conn, url, stop, err := s.bus(o)
 	if err != nil {
@@ -180,13 +186,25 @@ func (s *settings) serve(ctx context.Context, o central.Options, say func(string
 	if err != nil {
 		return err
 	}
+	enrol, err := s.enrolment.handler(filepath.Clean(s.dir), service, o)
+	if err != nil {
+		return err
+	}
 	defer poll(ctx, receiver)()
 	s.greet(say, ln.Addr().String(), url, hint, o.Signer.PublicKey())
 	return s.until(ctx, service, &http.Server{
-		Handler:           beside(receiver, web),
+		Handler:           beside(receiver, enrol, web),
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}, ln)
+}
+
+// frugal has the collector run twice as often as by default, unless the environment says how often. Most of what a fleet costs
+// here lives as long as its connections, and garbage would add as much again. See docs/scale.md for what it costs.
+func frugal() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
 }
 
 // until serves until ctx ends or something that must run has ended.
@@ -269,11 +287,15 @@ func (s *settings) knownTokens() (api.Tokens, string, error) {
 	return tokens, fmt.Sprintf("until it ends, the token of its admin is in a file; there is no --tokens:\n  export %s=%s", envToken, path), nil
 }
 
+// replies is how many messages wait at most for who reads the store, more than one reading asks for. Each reading takes the room for
+// as many, 8 bytes each.
+const replies = 1024
+
 // bus connects to NATS: its own server, whose certificate it notes in o, or a cluster.
 func (s *settings) bus(o central.Options) (conn *nats.Conn, url string, stop func(), err error) {
 	log := o.Log
 	options := []nats.Option{
-		nats.Name("toolgate killswitch"), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(5 * time.Second),
+		nats.Name("toolgate killswitch"), nats.SyncQueueLen(replies), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(5 * time.Second),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("NATS: disconnected", "error", err) }),
 		nats.ReconnectHandler(func(*nats.Conn) { log.Info("NATS: connected again") }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Error("NATS", "error", err) }),
@@ -293,12 +315,11 @@ func (s *settings) bus(o central.Options) (conn *nats.Conn, url string, stop fun
 	}
 	server := natsd.Options{Dir: filepath.Clean(s.dir), Listen: s.natsListen, Log: log}
 	if s.natsCert != "" {
-		pair, err := tls.LoadX509KeyPair(s.natsCert, s.natsKey)
+		c, err := newCertificate("--nats-tls-cert", s.natsCert, s.natsKey, log)
 		if err != nil {
-			return nil, "", nil, fmt.Errorf("--nats-tls-cert: %w", err)
+			return nil, "", nil, err
 		}
-		o.Certificates["nats"] = func() time.Time { return pair.Leaf.NotAfter }
-		server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		server.TLS, o.Certificates["nats"] = c.config(), c.ends
 	}
 	ns, err := natsd.Start(server)
 	if err != nil {

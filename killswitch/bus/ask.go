@@ -31,6 +31,7 @@ const compactAt = 256
 const (
 	forTail       = "tail"
 	forCheckpoint = "checkpoint"
+	forParts      = "parts" // of the checkpoint
 	forNonce      = "nonce"
 )
 
@@ -39,7 +40,8 @@ type asking struct {
 	online bool
 	id     int // makes reply subjects unique, so that a late answer is not taken for the present one's
 
-	fetching     string    // forTail, forCheckpoint or ""
+	fetching     string    // forTail, forCheckpoint, forParts or ""
+	gathered     Gathered  // the parts that have come
 	fetchReply   string    // where its answer comes
 	fetchTill    time.Time // then it counts as lost
 	fetchAfter   time.Time // not before
@@ -71,7 +73,7 @@ func (s *Source) ask(now time.Time) {
 		return
 	}
 	switch {
-	case s.fetching == forCheckpoint && now.After(s.fetchTill):
+	case (s.fetching == forCheckpoint || s.fetching == forParts) && now.After(s.fetchTill):
 		s.endCheckpoint(nil, false)
 	case s.fetching == forTail && now.After(s.fetchTill):
 		s.endTail(now, false, false)
@@ -146,7 +148,12 @@ func (s *Source) fetch(now time.Time) {
 		stream, request = CheckpointStream, map[string]any{"last_by_subj": SubjectCheckpoint}
 		s.fetching = forCheckpoint
 	}
-	s.fetchTill, s.from, s.fetchReply = now.Add(answerWithin), s.state.Revision, s.reply(s.fetching)
+	s.from = s.state.Revision
+	s.request(now, stream, request)
+}
+
+func (s *Source) request(now time.Time, stream string, request map[string]any) {
+	s.fetchTill, s.fetchReply = now.Add(answerWithin), s.reply(s.fetching)
 	b, _ := json.Marshal(request)
 	s.send(outgoing{subject: directGet + stream, reply: s.fetchReply, data: b})
 }
@@ -168,17 +175,50 @@ func (s *Source) answer(m received) {
 		if current {
 			s.fetchTill = m.at.Add(answerWithin)
 		}
+	case what == forCheckpoint && current && status == "" && m.msg.Header.Get(headerPart) != "":
+		s.fetchParts(m)
 	case what == forCheckpoint && current:
 		s.endCheckpoint(m.msg.Data, status == "")
+	case what == forParts && current:
+		s.part(m, status)
 	case what == forTail && current:
 		pending, _ := strconv.Atoi(m.msg.Header.Get("Nats-Num-Pending"))
 		s.endTail(m.at, status == "204" || status == "404", pending > 0)
 	}
 }
 
+// fetchParts asks for all parts of the checkpoint whose last one is here.
+func (s *Source) fetchParts(last received) {
+	number, count, ok := PartOf(last.msg.Header)
+	seq, err := strconv.ParseUint(last.msg.Header.Get("Nats-Sequence"), 10, 64)
+	if !ok || err != nil || number != count || seq < uint64(count) { // it is being written
+		s.endCheckpoint(nil, false)
+		return
+	}
+	s.fetching, s.gathered = forParts, Gathered{}
+	s.request(last.at, CheckpointStream, map[string]any{"seq": seq - uint64(count) + 1, "batch": count, "max_bytes": batchBytes})
+}
+
+// part takes one part, or what ends an answer without the last one.
+func (s *Source) part(m received, status string) {
+	if status != "" {
+		s.endCheckpoint(nil, false)
+		return
+	}
+	whole, err := s.gathered.Add(m.msg.Header, m.msg.Data)
+	switch {
+	case err != nil:
+		s.endCheckpoint(nil, false)
+	case whole != nil:
+		s.endCheckpoint(whole, true)
+	default:
+		s.fetchTill = m.at.Add(answerWithin)
+	}
+}
+
 // endCheckpoint ends a fetch of the checkpoint. Without a good one the log is read from its beginning.
 func (s *Source) endCheckpoint(raw []byte, found bool) {
-	s.fetching = ""
+	s.fetching, s.gathered = "", Gathered{}
 	s.compactTo = len(s.kept.entries) + compactAt + random.N(compactAt)
 	if s.state.Revision == 0 {
 		s.noCheckpoint = true

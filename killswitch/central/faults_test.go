@@ -422,7 +422,7 @@ func TestCheckpoints(t *testing.T) {
 	eventually(t, "there is one", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		m, err := p.conn.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+bus.CheckpointStream+"."+bus.SubjectCheckpoint, nil)
+		m, err := p.conn.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+bus.CheckpointStream, []byte(`{"last_by_subj":"`+bus.SubjectCheckpoint+`"}`))
 		if err != nil {
 			return false
 		}

@@ -6,8 +6,9 @@ import (
 	"github.com/toolgate/toolgate/killswitch/ledger"
 )
 
-// Approve carries out the proposal of this revision. Whoever proposed it may not approve it.
-func (s *Service) Approve(ctx context.Context, p Principal, revision uint64) (Outcome, error) {
+// Approve carries out the proposal of this revision. Whoever proposed it may not approve it. reason is the second person's own and may
+// be empty; the proposal's stands in the entry anyway.
+func (s *Service) Approve(ctx context.Context, p Principal, revision uint64, reason string) (Outcome, error) {
 	if err := p.require(Responder); err != nil {
 		return Outcome{}, err
 	}
@@ -30,7 +31,7 @@ func (s *Service) Approve(ctx context.Context, p Principal, revision uint64) (Ou
 		e := v.Next(v.Now)
 		e.Op, e.ID, e.Selector, e.Expires = proposal.Proposes, proposal.ID, proposal.Selector, proposal.Expires
 		e.Reason, e.Ticket, e.By = proposal.Reason, proposal.Ticket, proposal.By
-		e.Proposal, e.ApprovedBy = revision, p.Name
+		e.Proposal, e.ApprovedBy, e.ApprovalReason = revision, p.Name, reason
 		return e, nil
 	})
 }

@@ -160,8 +160,7 @@ func expired(r *ledger.Revocation, now time.Time) bool {
 	return !r.Expires.IsZero() && !now.Before(r.Expires)
 }
 
-// checkpoint publishes the fold. It is a help for sidecars that start, so that failing is no error; one that is larger
-// than the server takes is left out, and sidecars read the log.
+// checkpoint publishes the fold. It is a help for sidecars that start, so that failing is no error: without one they read the log.
 func (s *Service) checkpoint(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -182,17 +181,14 @@ func (s *Service) checkpoint(ctx context.Context) {
 		s.opts.Log.Error("no checkpoint", "error", err)
 		return
 	}
-	b := c.Encode()
-	if int64(len(b)) > s.opts.Conn.MaxPayload() {
-		s.log.setUnsure(nil) // the next entry will tell
-		s.opts.Log.Warn("no checkpoint: it is larger than the server takes", "bytes", len(b))
-		return
-	}
-	_, err := s.log.store.js.Publish(ctx, bus.SubjectCheckpoint, b)
-	s.log.setUnsure(err)
+	err := s.log.store.publishCheckpoint(ctx, c.Encode())
 	if err != nil {
 		s.opts.Log.Warn("no checkpoint", "error", err)
 	}
+	if errors.Is(err, errConflict) || errors.Is(err, bus.ErrTooLarge) {
+		err = nil // the store has answered, or the next entry will tell whether it does
+	}
+	s.log.setUnsure(err)
 }
 
 // onLive takes a stored entry, its own or another replica's.

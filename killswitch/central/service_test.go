@@ -188,14 +188,14 @@ func TestASecondPerson(t *testing.T) {
 	if list, _ := s.List(alice); len(list) != 1 {
 		t.Fatal("a proposal restored")
 	}
-	_, err = s.Approve(t.Context(), alice, out.Entry.Revision)
+	_, err = s.Approve(t.Context(), alice, out.Entry.Revision, "")
 	wantCode(t, err, central.Forbidden)
-	done, err := s.Approve(t.Context(), bob, out.Entry.Revision)
+	done, err := s.Approve(t.Context(), bob, out.Entry.Revision, "seen the new key")
 	check(t, err)
-	if e := done.Entry; e.Op != ledger.Restore || e.By != alice.Name || e.ApprovedBy != bob.Name || e.Proposal != out.Entry.Revision {
+	if e := done.Entry; e.Op != ledger.Restore || e.By != alice.Name || e.ApprovedBy != bob.Name || e.Reason != "fixed" || e.ApprovalReason != "seen the new key" || e.Proposal != out.Entry.Revision {
 		t.Fatalf("%+v", e)
 	}
-	_, err = s.Approve(t.Context(), root, out.Entry.Revision)
+	_, err = s.Approve(t.Context(), root, out.Entry.Revision, "")
 	wantCode(t, err, central.NotFound)
 
 	out, err = s.Revoke(t.Context(), alice, central.Request{ID: "all", Selector: ledger.Selector{All: true}, Reason: "worm"})
@@ -282,6 +282,33 @@ func TestPreviewAsksTheFleet(t *testing.T) {
 	}
 	_, err = s.Preview(t.Context(), alice, ledger.Selector{})
 	wantCode(t, err, central.Invalid)
+}
+
+// Who is limited to a tenant sees sidecars where its calls run, and no other's tools.
+func TestPreviewOfOneTenant(t *testing.T) {
+	l := newLab(t)
+	s := l.ready(l.service(nil))
+	busy := l.pod("busy", "refunds", "secret-tool")
+	busy.calls = 7
+	l.pod("another-tenants", "refunds")
+	eventually(t, "both are known", func() bool { o, _ := s.Overview(alice); return o.Sidecars.Live == 2 })
+	acme := central.Principal{Name: "acme", Roles: []central.Role{central.Viewer}, Tenants: []string{"acme"}}
+	for _, c := range []struct {
+		sel   ledger.Selector
+		tools []string
+	}{
+		{ledger.Selector{Tool: []string{"refunds"}, Tenant: []string{"acme"}}, []string{"refunds"}},
+		{ledger.Selector{Tenant: []string{"acme"}}, []string{}},
+	} {
+		if p, err := s.Preview(t.Context(), alice, c.sel); err != nil || len(p.Covered) != 2 {
+			t.Fatalf("to who may see all: %+v, %v", p, err)
+		}
+		p, err := s.Preview(t.Context(), acme, c.sel)
+		check(t, err)
+		if p.Calls != 7 || p.More != 0 || len(p.Covered) != 1 || p.Covered[0].Pod != "busy" || !slices.Equal(p.Covered[0].Tools, c.tools) {
+			t.Errorf("%+v", p)
+		}
+	}
 }
 
 func TestWatchersHearEveryEntry(t *testing.T) {

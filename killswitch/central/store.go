@@ -62,7 +62,7 @@ func (s *store) open(ctx context.Context) (string, error) {
 	_, err = s.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: bus.CheckpointStream, Description: "Toolgate kill switch: the newest checkpoint",
 		Subjects: []string{bus.SubjectCheckpoint}, Storage: jetstream.FileStorage, Replicas: s.replicas,
-		MaxMsgsPerSubject: 1, AllowDirect: true,
+		MaxMsgsPerSubject: bus.KeptCheckpoints, AllowDirect: true,
 	})
 	return c.Metadata[metaLog], err
 }
@@ -100,6 +100,11 @@ var errConflict = errors.New("another entry was stored first")
 func (s *store) append(ctx context.Context, seq uint64, b []byte) error {
 	_, err := s.js.Publish(ctx, bus.SubjectLog, b, jetstream.WithExpectStream(bus.Stream),
 		jetstream.WithExpectLastSequence(seq-1), jetstream.WithRetryAttempts(0))
+	return conflict(err)
+}
+
+// conflict makes errConflict of the store's word for it.
+func conflict(err error) error {
 	if api := (*jetstream.APIError)(nil); errors.As(err, &api) &&
 		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
 		return errConflict
@@ -174,6 +179,27 @@ func (s *store) readBatch(ctx context.Context, first, last uint64, f func(uint64
 	}
 }
 
+// publishCheckpoint stores a checkpoint. errConflict: another replica writes one at the same time.
+func (s *store) publishCheckpoint(ctx context.Context, checkpoint []byte) error {
+	parts, err := bus.Parts(checkpoint, int(s.nc.MaxPayload())/2)
+	if err != nil {
+		return err
+	}
+	var last uint64
+	for i, p := range parts {
+		var follows []jetstream.PublishOpt
+		if i > 0 {
+			follows = append(follows, jetstream.WithExpectLastSequence(last))
+		}
+		ack, err := s.js.PublishMsg(ctx, &nats.Msg{Subject: bus.SubjectCheckpoint, Header: p.Header, Data: p.Data}, follows...)
+		if err != nil {
+			return conflict(err)
+		}
+		last = ack.Sequence
+	}
+	return nil
+}
+
 // checkpoint returns the newest checkpoint's bytes, or nil.
 func (s *store) checkpoint(ctx context.Context) ([]byte, error) {
 	stream, err := s.js.Stream(ctx, bus.CheckpointStream)
@@ -187,5 +213,17 @@ func (s *store) checkpoint(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.Data, nil
+	_, count, ok := bus.PartOf(m.Header)
+	if !ok {
+		return m.Data, nil
+	}
+	var g bus.Gathered
+	for seq := m.Sequence - min(m.Sequence, uint64(count)) + 1; ; seq++ {
+		if m, err = stream.GetMsg(ctx, seq); err != nil {
+			return nil, err
+		}
+		if whole, err := g.Add(m.Header, m.Data); whole != nil || err != nil {
+			return whole, err
+		}
+	}
 }

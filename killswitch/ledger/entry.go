@@ -38,6 +38,8 @@ type Entry struct {
 	Proposal   uint64 `json:"proposal,omitempty"`    // revision of the Propose that this entry carries out or declines
 	ApprovedBy string `json:"approved_by,omitempty"` // the second person, where one was needed
 
+	ApprovalReason string `json:"approval_reason,omitempty"` // the second person's own, if it gave one
+
 	Signature
 }
 
@@ -82,7 +84,7 @@ func (e *Entry) Revocation() killswitch.Revocation {
 // Bounds of the texts in an entry, in bytes. They keep an entry far below any bus's message limit.
 const (
 	MaxID       = 128
-	MaxText     = 1024 // reason, by, ticket, approved_by
+	MaxText     = 1024 // reason, by, ticket, approved_by, approval_reason
 	MaxSelector = 64 << 10
 )
 
@@ -103,7 +105,9 @@ func (e *Entry) check() error {
 		return malformed("id of %d bytes", len(e.ID))
 	case e.By == "":
 		return malformed("by is missing")
-	case max(len(e.Reason), len(e.By), len(e.Ticket), len(e.ApprovedBy)) > MaxText:
+	case e.ApprovalReason != "" && e.ApprovedBy == "":
+		return malformed("a reason for an approval that nobody gave")
+	case max(len(e.Reason), len(e.By), len(e.Ticket), len(e.ApprovedBy), len(e.ApprovalReason)) > MaxText:
 		return malformed("a text is longer than %d bytes", MaxText)
 	}
 	return e.checkOp()

@@ -286,6 +286,8 @@ func TestSignRefusesWhatNobodyShouldPublish(t *testing.T) {
 		"no id":            func(e *Entry) { e.ID = "" },
 		"no by":            func(e *Entry) { e.By = "" },
 		"long reason":      func(e *Entry) { e.Reason = strings.Repeat("x", MaxText+1) },
+		"reason of nobody": func(e *Entry) { e.ApprovalReason = "x" },
+		"long approval":    func(e *Entry) { e.ApprovedBy, e.ApprovalReason = "bob", strings.Repeat("x", MaxText+1) },
 		"invalid UTF-8":    func(e *Entry) { e.Reason = "\xff" },
 		"local time":       func(e *Entry) { e.At = noon.In(time.FixedZone("x", 3600)) },
 		"restore selector": func(e *Entry) { e.Op = Restore },

@@ -101,7 +101,7 @@ func (c *Central) Run() {
 	}
 	c.Live(true)
 	c.stream(jetstream.StreamConfig{
-		Name: bus.CheckpointStream, Subjects: []string{bus.SubjectCheckpoint}, MaxMsgsPerSubject: 1, AllowDirect: true,
+		Name: bus.CheckpointStream, Subjects: []string{bus.SubjectCheckpoint}, MaxMsgsPerSubject: bus.KeptCheckpoints, AllowDirect: true,
 	})
 	_, err = c.conn.QueueSubscribe(bus.SubjectSync, bus.QueueCentral, func(m *nats.Msg) {
 		var q bus.SyncRequest
@@ -240,10 +240,34 @@ func (c *Central) Checkpoint() *ledger.Checkpoint {
 	if err := c.Signer.SignCheckpoint(p); err != nil {
 		c.Fatal(err)
 	}
-	if _, err := c.js.Publish(context.Background(), bus.SubjectCheckpoint, p.Encode()); err != nil {
+	parts, err := bus.Parts(p.Encode(), bus.PartBytes)
+	if err != nil {
 		c.Fatal(err)
 	}
+	for _, part := range parts {
+		if _, err := c.js.PublishMsg(context.Background(), &nats.Msg{Subject: bus.SubjectCheckpoint, Header: part.Header, Data: part.Data}); err != nil {
+			c.Fatal(err)
+		}
+	}
 	return p
+}
+
+// TornCheckpoint stores the beginning of one, as a control plane does that ends at that moment.
+func (c *Central) TornCheckpoint() {
+	c.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.state.Checkpoint(c.Now())
+	if err := c.Signer.SignCheckpoint(p); err != nil {
+		c.Fatal(err)
+	}
+	parts, err := bus.Parts(p.Encode(), 1024)
+	if err != nil || len(parts) < 2 {
+		c.Fatalf("%d parts, %v", len(parts), err)
+	}
+	if _, err := c.js.PublishMsg(context.Background(), &nats.Msg{Subject: bus.SubjectCheckpoint, Header: parts[0].Header, Data: parts[0].Data}); err != nil {
+		c.Fatal(err)
+	}
 }
 
 // Conn is a connection that may publish anything, as a thief of credentials would wish.

@@ -162,10 +162,13 @@ func (a *API) approve(r *http.Request, p central.Principal) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := read(r, &struct{}{}); err != nil {
+	var q struct {
+		Reason string `json:"reason,omitempty"`
+	}
+	if err := read(r, &q); err != nil {
 		return nil, err
 	}
-	return a.Service.Approve(r.Context(), p, revision)
+	return a.Service.Approve(r.Context(), p, revision, q.Reason)
 }
 
 func (a *API) decline(r *http.Request, p central.Principal) (any, error) {

@@ -100,13 +100,13 @@ func (c *Console) showProposal(v *visit, status int, problem *api.Problem) error
 	return c.show(v, status, "proposal", page{Title: "Proposal", Problem: problem, Body: q})
 }
 
-// approve needs no reason of its own: the entry has the proposal's.
+// approve takes a reason of its own, and needs none: the entry has the proposal's.
 func (c *Console) approve(v *visit) error {
 	n, err := revisionOf(v.PostForm.Get("revision"))
 	if err != nil {
 		return err
 	}
-	out, err := c.Service.Approve(v.Context(), v.who, n)
+	out, err := c.Service.Approve(v.Context(), v.who, n, v.PostForm.Get("reason"))
 	if err != nil {
 		return err
 	}

@@ -97,10 +97,10 @@ func TestSecondPerson(t *testing.T) {
 	alice.want(alice.get("/"), 200, "Wait for a second person", "worm", "Nothing is stopped")
 	alice.want(alice.get("/proposal?revision=1"), 200, "somebody else must approve")
 	alice.want(alice.post("/approve", url.Values{"revision": {"1"}}), 403, "somebody else must approve")
-	if a := bob.post("/approve", url.Values{"revision": {"1"}}); a.location != "/revisions/2" {
+	if a := bob.post("/approve", url.Values{"revision": {"1"}, "reason": {"seen <it> too"}}); a.location != "/revisions/2" {
 		t.Fatal(a.status, a.body)
 	}
-	bob.want(bob.get("/revisions/2"), 200, "approved by <bdi>bob</bdi>", "everything")
+	bob.want(bob.get("/revisions/2"), 200, "approved by <bdi>bob</bdi>", "seen &lt;it&gt; too", "everything")
 	id := s.entries()[0].ID
 	alice.want(alice.get("/restore?id="+id), 200, "Propose to restore it")
 	alice.post("/restore", url.Values{"id": {id}, "reason": {"over"}})

@@ -16,7 +16,6 @@ var (
 		bus.SubjectSync,
 		"$JS.API.DIRECT.GET." + bus.Stream,
 		"$JS.API.DIRECT.GET." + bus.CheckpointStream,
-		"$JS.API.DIRECT.GET." + bus.CheckpointStream + "." + bus.SubjectCheckpoint,
 	}
 	said = []string{bus.AllAcks, bus.AllStatuses, bus.AllAnswers}
 )

@@ -1,0 +1,56 @@
+package central_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/killswitch"
+	"github.com/toolgate/toolgate/killswitch/bus"
+	"github.com/toolgate/toolgate/killswitch/central"
+	"github.com/toolgate/toolgate/killswitch/central/natsd"
+	"github.com/toolgate/toolgate/killswitch/ledger"
+)
+
+// TestLargeCheckpoint: what no message carries is stored in parts; replicas that write one at the same time leave a whole one, and
+// a sidecar begins with it.
+func TestLargeCheckpoint(t *testing.T) {
+	l := newLab(t)
+	s := l.ready(l.service(nil))
+	const n = 60
+	for i := range n {
+		var tools []string
+		for range 1200 {
+			tools = append(tools, rand.Text())
+		}
+		_, err := s.Revoke(t.Context(), alice, central.Request{ID: fmt.Sprint("r", i), Selector: ledger.Selector{Tool: tools}, Reason: "large"})
+		check(t, err)
+	}
+	s.stop()
+	for range 2 {
+		a, b := l.service(nil), l.service(nil) // each writes one at its start
+		l.ready(a)
+		l.ready(b)
+		a.stop()
+		b.stop()
+	}
+	last := l.ready(l.service(nil))
+	keys, err := ledger.ParseKeys(l.signer.PublicKey())
+	check(t, err)
+	kill := killswitch.New(time.Minute, "nats")
+	source := bus.New(bus.Options{
+		Servers: []string{l.server.URL()}, CredentialsFile: natsd.SidecarCredentials(l.dir), Keys: keys, Name: "nats", Switch: kill, MaxStale: time.Minute,
+		Self: func() bus.Sidecar { return bus.Sidecar{Version: "test", Tools: []string{"x"}} }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Observe: func(e bus.Event) {
+			if e.Name == "ack" {
+				t.Error("it has read entries one by one: the checkpoint is of no use")
+			}
+		},
+	})
+	check(t, source.Start())
+	defer source.Close()
+	eventually(t, "the sidecar has them all", func() bool { return source.View().Revision == n && kill.Status().Active == n })
+	check(t, last.Ready())
+}
