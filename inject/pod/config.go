@@ -224,8 +224,13 @@ func (in *injection) killSwitch(out object) {
 	setDefault(section, "stateDir", DirState)
 	nats := child(section, "nats")
 	setDefault(nats, "servers", k.Servers)
-	if k.PublicKey != "" {
-		setDefault(nats, "publicKey", k.PublicKey)
+	for key, v := range map[string]string{"publicKey": k.PublicKey, "ca": k.CA, "credentialsURL": k.CredentialsURL} {
+		if v != "" {
+			setDefault(nats, key, v)
+		}
+	}
+	if k.CredentialsURL != "" {
+		setDefault(nats, "tokenFile", FileKillSwitch)
 	}
 }
 
