@@ -132,10 +132,14 @@ type rawExemption struct {
 }
 
 type rawIntercept struct {
-	CACertFile field[string]                  `key:"caCertFile" is:"blank" doc:"PEM file with the CA's certificate. Empty: a CA is made at start."`
-	CAKeyFile  field[string]                  `key:"caKeyFile" is:"blank" doc:"PEM file with the CA's key. Both or neither."`
-	CAOutFile  field[string]                  `key:"caOutFile" is:"blank" doc:"Where the CA's certificate is written for tools to trust."`
-	Targets    field[[]field[egress.Pattern]] `key:"targets" doc:"Hosts that are intercepted though no binding or rule asks for it."`
+	CACertFile     field[string]                  `key:"caCertFile" is:"blank" doc:"PEM file with the CA's certificate. Empty: a CA is made at start."`
+	CAKeyFile      field[string]                  `key:"caKeyFile" is:"blank" doc:"PEM file with the CA's key. Both or neither."`
+	CAOutFile      field[string]                  `key:"caOutFile" is:"blank" doc:"Where the CA's certificate is written for tools to trust."`
+	BundleOutFile  field[string]                  `key:"bundleOutFile" is:"blank" doc:"Where the public roots, the extra CAs and the CA's certificate are written, in one PEM file for tools whose one file of roots replaces the system's."`
+	TrustStoreFile field[string]                  `key:"trustStoreFile" is:"blank" doc:"Where the same certificates are written as a PKCS #12 trust store for Java; its password is changeit."`
+	ExtraCAFiles   field[[]field[string]]         `key:"extraCAFiles" doc:"PEM files of further CAs, such as a company's, that tools and the sidecar trust for upstreams."`
+	ExtraCAs       field[string]                  `key:"extraCAs" is:"blank" doc:"The same as PEM text."`
+	Targets        field[[]field[egress.Pattern]] `key:"targets" doc:"Hosts that are intercepted though no binding or rule asks for it."`
 }
 
 type rawDenials struct {

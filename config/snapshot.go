@@ -100,6 +100,9 @@ type UpstreamProxy struct {
 type Intercept struct {
 	CACertFile, CAKeyFile string           // both or neither; neither: made at start
 	CAOutFile             string           // where the CA's certificate is written
+	BundleOutFile         string           // where it is written behind all others that a tool is to trust, in PEM
+	TrustStoreFile        string           // where the same are written as a trust store for Java
+	ExtraCAs              [][]byte         // further CAs that tools and the sidecar trust for upstreams, in DER
 	Targets               []egress.Pattern // intercepted though no binding or rule asks for it
 }
 
@@ -150,7 +153,6 @@ type Limits struct {
 // Tool is one manifest, ready to use.
 type Tool struct {
 	Name, Owner, Version, Description string
-	File                              string // where it was read
 	Risk                              string
 	CapabilityClasses                 []string
 	RequiredScopes                    []string

@@ -36,7 +36,7 @@ func NewGates(s *config.Snapshot, own []netip.AddrPort, observe func(broker.Even
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
-	roots, err := upstreamRoots(s.Egress.UpstreamCAFile)
+	roots, err := upstreamRoots(s.Egress.UpstreamCAFile, s.Intercept.ExtraCAs)
 	if err != nil {
 		return nil, err
 	}
@@ -72,10 +72,19 @@ func verifierFor(s *config.Snapshot, before *Gates) (*identity.Verifier, error) 
 	return identity.New(s.Identity.Issuers)
 }
 
-func upstreamRoots(file string) (*x509.CertPool, error) {
+// upstreamRoots is whom intercepted upstreams may be certified by: the system's roots, the extra CAs, by which a tool verifies what is
+// relayed to it blind as well, and those of the file.
+func upstreamRoots(file string, extra [][]byte) (*x509.CertPool, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil { // an image without any roots: only the configured ones are trusted
 		roots = x509.NewCertPool()
+	}
+	for _, der := range extra {
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, fmt.Errorf("intercept.extraCAs: %w", err)
+		}
+		roots.AddCert(cert)
 	}
 	if file == "" {
 		return roots, nil
