@@ -158,7 +158,10 @@ type rawNATS struct {
 	Servers         field[[]field[string]] `key:"servers" doc:"URLs of the NATS servers: tls, wss, or nats and ws, which are for loopback addresses and for caFile. Missing or empty: no control plane."`
 	PublicKey       field[names]           `key:"publicKey" is:"blank" doc:"Public key of the control plane, or several while one replaces another. Needed with servers."`
 	CredentialsFile field[string]          `key:"credentialsFile" is:"blank" doc:"NATS credentials file (.creds), read again at each connection."`
-	CAFile          field[string]          `key:"caFile" is:"blank" doc:"PEM file of the roots for the servers, in place of the system's, read again at each connection. Set: TLS always."`
+	CredentialsURL  field[string]          `key:"credentialsURL" is:"blank" doc:"In place of credentialsFile: URL of the control plane where credentials are had for the token in tokenFile, such as https://killswitch.example:15030/v1/sidecar-credentials."`
+	TokenFile       field[string]          `key:"tokenFile" is:"blank" doc:"File with the token for credentialsURL, such as a projected service-account token; read again each time."`
+	CAFile          field[string]          `key:"caFile" is:"blank" doc:"PEM file of the roots for the servers, in place of the system's, read again at each connection. Set: TLS always. They count for credentialsURL, too."`
+	CA              field[string]          `key:"ca" is:"blank" doc:"In place of caFile: the PEM text itself."`
 }
 
 type rawAudit struct {

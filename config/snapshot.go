@@ -121,7 +121,10 @@ type NATS struct {
 	Servers         []string // empty: no control plane
 	Keys            ledger.Keys
 	CredentialsFile string
+	CredentialsURL  string // in place of CredentialsFile, with TokenFile
+	TokenFile       string
 	CAFile          string
+	CA              string // in place of CAFile: PEM text
 }
 
 // Audit is where records go.
