@@ -31,6 +31,10 @@ func (c *sidecar) egress() Egress {
 	out.AllowECH = raw.AllowECH.V
 	out.UpstreamCAFile, _ = c.roots(raw.UpstreamCAFile)
 	out.UpstreamProxy = c.upstreamProxy(raw.UpstreamProxy, raw.ProxyCredentials)
+	out.Gateway = c.gatewayWay(raw.Gateway)
+	if raw.Gateway.present && raw.UpstreamProxy.V != "" {
+		c.errorf(raw.UpstreamProxy.at, "found upstreamProxy beside gateway, expected one way out")
+	}
 	return out
 }
 
