@@ -137,6 +137,7 @@ func TestIssuersArrive(t *testing.T) {
 		t.Errorf("the client of caFile is %+v", client)
 	}
 	equal(t, "no caFile, no client", s.Identity.Issuers[1].Client == nil, true)
+	equal(t, "tokenFile", filepath.Base(s.Identity.Issuers[1].TokenFile), "token")
 	equal(t, "jwksURL", s.Identity.Issuers[1].JWKSURL, "http://127.0.0.1:8080/keys?v=1")
 }
 
