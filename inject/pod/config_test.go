@@ -39,7 +39,7 @@ func loaded(t *testing.T, file string, s *settings.Settings) *config.Snapshot {
 	sidecar := r.Pod.Spec.InitContainers[slices.IndexFunc(r.Pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == SidecarContainer })]
 	text := expand(t, sidecar.Env[0].Value)
 	dir := t.TempDir()
-	for file, content := range map[string]string{FileToken: "a", FileGateway: "b", FileKillSwitch: "c", FileClusterCA: certificate(t), DirSecrets + "/search": "s"} {
+	for file, content := range map[string]string{FileToken: "a", FileGateway: "b", FileKillSwitch: "c", FileAPIToken: "d", FileClusterCA: certificate(t), DirSecrets + "/search": "s"} {
 		if err := os.MkdirAll(filepath.Dir(dir+file), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -61,6 +61,29 @@ func loaded(t *testing.T, file string, s *settings.Settings) *config.Snapshot {
 		}
 	}
 	return snapshot
+}
+
+// TestKeysElsewhere: a token for the API server is not sent to anybody else.
+func TestKeysElsewhere(t *testing.T) {
+	for url, api := range map[string]bool{
+		"https://kubernetes.default.svc/openid/v1/jwks":               true,
+		"https://kubernetes.default.svc.cluster.local/openid/v1/jwks": true,
+		"https://kubernetes.default.svcs.example/keys":                false,
+		"https://oidc.example/keys":                                   false,
+	} {
+		s := testSettings(t, settingsText+"cluster: {jwksURL: \""+url+"\"}\n")
+		r, err := Mutate(buildPod(t, "", "", "", ""), Namespace{}, s, manifestOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := r.Pod.Spec.InitContainers[0].Env[0].Value
+		projected := slices.ContainsFunc(r.Pod.Spec.Volumes[2].Projected.Sources, func(v corev1.VolumeProjection) bool {
+			return v.ServiceAccountToken != nil && v.ServiceAccountToken.Audience == ""
+		})
+		if strings.Contains(text, FileAPIToken) != api || strings.Contains(text, FileClusterCA) != api || projected != api {
+			t.Errorf("%s: token projected %v, in the config: %s", url, projected, text)
+		}
+	}
 }
 
 // expand does what the kubelet does with a variable's value: $$ is one $, and $(NAME) would be replaced.
