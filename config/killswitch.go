@@ -43,7 +43,7 @@ func (c *sidecar) staleRisks(f field[[]field[risk]]) []string {
 func (c *sidecar) nats(raw *rawNATS) NATS {
 	n := NATS{
 		Keys: c.publicKeys(raw.PublicKey), CredentialsFile: c.secretFile(raw.CredentialsFile), CredentialsURL: raw.CredentialsURL.V,
-		TokenFile: c.resolve(raw.TokenFile.V), CA: raw.CA.V,
+		TokenFile: c.resolve(raw.TokenFile), CA: raw.CA.V,
 	}
 	n.CAFile, _ = c.roots(raw.CAFile)
 	c.natsCredentials(raw)
