@@ -49,6 +49,11 @@ func (c *cluster) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.URL.Path {
 	case "/openid/v1/jwks":
+		w.Header().Set("Content-Type", "application/jwk-set+json")
+		if !strings.Contains(r.Header.Get("Accept"), "application/jwk-set+json") {
+			http.Error(w, "only the following media types are accepted: application/jwk-set+json", http.StatusNotAcceptable)
+			return
+		}
 		_ = json.NewEncoder(w).Encode(c.idp.Keys())
 	case "/.well-known/openid-configuration":
 		keys := c.keys

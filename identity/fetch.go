@@ -83,7 +83,8 @@ func (s *keySet) read(ctx context.Context, from string) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("the address cannot be asked")
 	}
-	req.Header.Set("Accept", "application/json")
+	// The type of a key set is a third one (RFC 7517, section 8.5.2), and a Kubernetes API server answers 406 where it is not listed.
+	req.Header.Set("Accept", "application/json, application/jwk-set+json")
 	if err := s.authorize(req); err != nil {
 		return nil, err
 	}
