@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/inject/settings"
@@ -52,10 +53,18 @@ func (c *current) reload() {
 		c.log.Error("settings: the old ones stay", "error", err.Error())
 		return
 	}
+	if s.Revision == c.value.Load().Revision {
+		return
+	}
 	c.value.Store(s)
 	c.metrics.Reloaded(s.Revision, nil)
 	c.log.Info("settings: reloaded", "revision", s.Revision)
 }
 
 // run reads the settings again whenever they change, until ctx ends.
-func (c *current) run(ctx context.Context) error { return config.Watch(ctx, c.log, c.files, c.reload) }
+func (c *current) run(ctx context.Context) error {
+	// A change between the first reading and the first look of the watch sends no event.
+	again := time.AfterFunc(time.Second, c.reload)
+	defer again.Stop()
+	return config.Watch(ctx, c.log, c.files, c.reload)
+}

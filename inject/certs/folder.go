@@ -47,12 +47,18 @@ func (f *Folder) load() error {
 // be replaced one after the other.
 func (f *Folder) Run(ctx context.Context) {
 	changed := func() {
+		before := f.leaf.Load()
 		if err := f.load(); err != nil {
 			f.log.Error("certificates", "folder", f.dir, "error", err.Error())
 			return
 		}
-		f.log.Info("certificates", "folder", f.dir, "change", "a leaf was read", "not_after", f.leaf.Load().Leaf.NotAfter)
+		if now := f.leaf.Load(); before == nil || !now.Leaf.Equal(before.Leaf) {
+			f.log.Info("certificates", "folder", f.dir, "change", "a leaf was read", "not_after", now.Leaf.NotAfter)
+		}
 	}
+	// A change between the first reading and the first look of the watch sends no event, and the next may be months away.
+	again := time.AfterFunc(time.Second, changed)
+	defer again.Stop()
 	if err := config.Watch(ctx, f.log, f.files, changed); err != nil {
 		f.log.Error("certificates", "folder", f.dir, "error", err.Error())
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolgate/toolgate/config"
 )
@@ -84,5 +85,9 @@ func readManifest(path string) ([]byte, error) {
 
 // WatchFolders reads the folders again whenever a file changes, until ctx ends. loaded is told after each time.
 func (c *Catalog) WatchFolders(ctx context.Context, dirs []string, log *slog.Logger, loaded func(error)) error {
-	return config.Watch(ctx, log, func() []string { return patterns(dirs) }, func() { loaded(c.LoadFolders(dirs)) })
+	load := func() { loaded(c.LoadFolders(dirs)) }
+	// A change between the first reading and the first look of the watch sends no event.
+	again := time.AfterFunc(time.Second, load)
+	defer again.Stop()
+	return config.Watch(ctx, log, func() []string { return patterns(dirs) }, load)
 }
