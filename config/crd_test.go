@@ -11,7 +11,7 @@ import (
 	"github.com/toolgate/toolgate/egress"
 )
 
-const crdFile = "../deploy/helm/toolgate/crds/toolmanifests.yaml"
+const crdFile = "../deploy/helm/toolgate/files/crds/toolmanifests.yaml"
 
 // Bounds of the CRD alone: the API server refuses rules whose cost it cannot bound. They are far beyond any manifest that fits a pod.
 const (

@@ -22,6 +22,7 @@ type serveFlags struct {
 	release, service, namespace   string
 	webhookConfig, certDir, files string
 	caOverlap, shutdownDelay      time.Duration
+	logLevel                      string
 }
 
 func newServe() *cobra.Command {
@@ -49,6 +50,7 @@ func newServe() *cobra.Command {
 	s.DurationVar(&f.caOverlap, "ca-overlap", 24*time.Hour, "how long a new CA is trusted before it signs, and an old one after")
 	s.StringVar(&f.kubeconfig, "kubeconfig", "", "a kubeconfig `file`; default the pod's own service account")
 	s.DurationVar(&f.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to serve on after SIGTERM, until the cluster sends nothing here any more")
+	s.StringVar(&f.logLevel, "log-level", "info", "the least `level` that is logged: debug, info, warn or error")
 	if err := cmd.MarkFlagRequired("settings"); err != nil {
 		panic(err) // the flag was added above
 	}
@@ -56,11 +58,15 @@ func newServe() *cobra.Command {
 		if err := f.check(); err != nil {
 			return err
 		}
+		var level slog.Level
+		if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+			return fmt.Errorf("found --log-level %q, expected debug, info, warn or error", f.logLevel)
+		}
 		client, err := f.client()
 		if err != nil {
 			return wrong{err}
 		}
-		log := slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
+		log := slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 		if err := serve(cmd.Context(), &f, client, log, nil); err != nil {
 			return wrong{err}
 		}

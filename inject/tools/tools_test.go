@@ -273,3 +273,18 @@ func TestCluster(t *testing.T) {
 		t.Error("a name that a file defines is accepted")
 	}
 }
+
+// TestReadsNoOtherFile: a manifest of the cluster's names an input schema; the injector's own files are none of its author's business.
+func TestReadsNoOtherFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write(t, dir, "secret.json", "not JSON at all")
+	c := &Catalog{}
+	warnings, err := c.Check("refunds", []byte(`{"name":"refunds","version":"1","inputSchemaRef":"secret.json"}`))
+	if err != nil {
+		t.Errorf("the file was read: %v", err)
+	}
+	if !strings.Contains(strings.Join(warnings, "\n"), "no property name will appear") {
+		t.Errorf("warnings %q", warnings)
+	}
+}
