@@ -24,7 +24,7 @@ var secretsResource = schema.GroupVersionResource{Version: "v1", Resource: "secr
 // Reason is why a Secret cannot be used: a closed set.
 type Reason string
 
-// The reasons.
+// The reasons. docs/injector.md explains each.
 const (
 	Foreign Reason = "foreign" // not made here, and due for a change
 	Corrupt Reason = "corrupt" // its content cannot be used

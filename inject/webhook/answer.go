@@ -25,7 +25,7 @@ const (
 // Reason is why an admission failed or was refused, beside those of inject/pod.
 type Reason string
 
-// The reasons. docs/metrics.md explains each.
+// The reasons. docs/injector.md explains each.
 const (
 	BadRequest      Reason = "bad_request"      // no AdmissionReview that can be read
 	TooManyBytes    Reason = "too_many_bytes"   // a request beyond 3 MiB
