@@ -1,10 +1,16 @@
 #!/bin/sh
-# Installs nginx and Chromium, where that can be done, and the Node packages that the end-to-end tests use. Does nothing when they are there. No
-# install scripts of Node run.
+# Installs nginx, Chromium and the runtimes of runtimes_test.go, where that can be done, and the Node packages that the end-to-end tests
+# use. Does nothing when they are there. No install scripts of Node run.
 set -eu
 missing=
 command -v nginx >/dev/null || missing="$missing nginx-light"
 command -v chromium >/dev/null || missing="$missing chromium"
+command -v wget >/dev/null || missing="$missing wget"
+command -v javac >/dev/null || missing="$missing default-jdk-headless"
+for module in requests httpx aiohttp httplib2; do
+  /usr/bin/python3 -c "import $module" 2>/dev/null || missing="$missing python3-$module"
+done
+/usr/bin/python3 -c "import grpc" 2>/dev/null || missing="$missing python3-grpcio"
 if [ -n "$missing" ] && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
   apt-get update -qq
   # shellcheck disable=SC2086 # several names

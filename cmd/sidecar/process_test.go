@@ -154,3 +154,12 @@ func TestRecordsThatNobodyReads(t *testing.T) {
 	}
 	p.log.find(t, "records were lost")
 }
+
+// TestMemoryLimit: Go's own limit, which an injector derives from the container's, is left as it is given.
+func TestMemoryLimit(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "48MiB")
+	p := newLab(t).run(io.Discard)
+	if _, page := p.adminPage("/metrics"); !strings.Contains(page, "\ngo_gc_gomemlimit_bytes 5.0331648e+07\n") {
+		t.Error("the limit in force is not the one given")
+	}
+}

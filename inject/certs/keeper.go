@@ -65,7 +65,7 @@ func New(o Options) *Keeper {
 	if o.Synced == nil {
 		o.Synced = func(error) {}
 	}
-	return &Keeper{Options: o, secrets: newSecrets(o.Client, o.Namespace)}
+	return &Keeper{Options: o, secrets: newSecrets(o.Client, o.Namespace, o.Log)}
 }
 
 // GetCertificate returns the webhook's leaf, for tls.Config.
@@ -139,19 +139,18 @@ func (k *Keeper) Sync(ctx context.Context) (err error) {
 func (k *Keeper) authority(ctx context.Context) (*authority, error) {
 	name := k.Release + "-ca"
 	var ca *authority
-	err := k.secrets.settle(ctx, name, func(current *corev1.Secret) (*corev1.Secret, error) {
+	err := k.secrets.settle(ctx, name, func(current *corev1.Secret) (*corev1.Secret, string, error) {
 		change, err := k.change(&ca, current, name)
 		if err != nil || change == "" {
-			return nil, err
+			return nil, "", err
 		}
 		data, err := ca.data()
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		k.Log.Info("certificates", "secret", name, "change", change)
 		next := fresh(current, corev1.SecretTypeTLS, data)
 		delete(next.Annotations, rotateKey)
-		return next, nil
+		return next, change, nil
 	})
 	if err != nil {
 		return nil, err

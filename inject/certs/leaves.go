@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -35,28 +36,29 @@ func (k *Keeper) names(service string) []string {
 // keepLeaf reads a leaf, and makes it anew when there is none or when it does not fit any more.
 func (k *Keeper) keepLeaf(ctx context.Context, ca *authority, l leaf, bundle []byte) (*pair, error) {
 	var kept *pair
-	err := k.secrets.settle(ctx, l.secret, func(current *corev1.Secret) (_ *corev1.Secret, err error) {
+	err := k.secrets.settle(ctx, l.secret, func(current *corev1.Secret) (_ *corev1.Secret, change string, err error) {
 		renew := current == nil
+		change = "the CA bundle was replaced"
 		if !renew {
 			if kept, err = parsePair(current.Data[keyCert], current.Data[keyKey]); err != nil {
-				return nil, k.secrets.corrupt(l.secret, err)
+				return nil, "", k.secrets.corrupt(l.secret, err)
 			}
 			renew = !ca.fits(kept, k.names(l.service), k.Now())
 			if !renew && bytes.Equal(current.Data[keyBundle], bundle) {
-				return nil, nil
+				return nil, "", nil
 			}
 		}
 		if renew {
 			if kept, err = newLeaf(&ca.active, k.names(l.service), k.Now()); err != nil {
-				return nil, err
+				return nil, "", err
 			}
-			k.Log.Info("certificates", "secret", l.secret, "change", "a leaf was made", "not_after", kept.cert.NotAfter)
+			change = "a leaf was made, good until " + kept.cert.NotAfter.Format(time.RFC3339)
 		}
 		cert, key, err := kept.texts()
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		return fresh(current, corev1.SecretTypeTLS, map[string][]byte{keyCert: cert, keyKey: key, keyBundle: bundle}), nil
+		return fresh(current, corev1.SecretTypeTLS, map[string][]byte{keyCert: cert, keyKey: key, keyBundle: bundle}), change, nil
 	})
 	return kept, err
 }
@@ -71,26 +73,25 @@ const (
 // must tell them of another (killswitch serve --trusted-key).
 func (k *Keeper) signingKey(ctx context.Context) (public string, err error) {
 	name := k.Release + "-killswitch-key"
-	err = k.secrets.settle(ctx, name, func(current *corev1.Secret) (*corev1.Secret, error) {
+	err = k.secrets.settle(ctx, name, func(current *corev1.Secret) (*corev1.Secret, string, error) {
 		if current != nil {
 			signer, err := ledger.ParseSigner(current.Data[keySigning])
 			if err == nil && string(current.Data[keyPublic]) != signer.PublicKey() {
 				err = errors.New(keyPublic + " is not that of " + keySigning)
 			}
 			if err != nil {
-				return nil, k.secrets.corrupt(name, err)
+				return nil, "", k.secrets.corrupt(name, err)
 			}
 			public = signer.PublicKey()
-			return nil, nil
+			return nil, "", nil
 		}
 		_, key, err := ed25519.GenerateKey(rand.Reader)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		signer := ledger.NewSigner(key)
 		public = signer.PublicKey()
-		k.Log.Info("certificates", "secret", name, "change", "a signing key was made", "key", signer.KeyID())
-		return fresh(nil, corev1.SecretTypeOpaque, map[string][]byte{keySigning: signer.PEM(), keyPublic: []byte(public)}), nil
+		return fresh(nil, corev1.SecretTypeOpaque, map[string][]byte{keySigning: signer.PEM(), keyPublic: []byte(public)}), "a signing key was made, " + signer.KeyID(), nil
 	})
 	return public, err
 }

@@ -3,6 +3,7 @@ package certs
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,10 +47,11 @@ func (e *SecretError) Error() string { return "Secret " + e.Name + ": " + e.Mess
 type secrets struct {
 	client    dynamic.ResourceInterface
 	namespace string
+	log       *slog.Logger
 }
 
-func newSecrets(client dynamic.Interface, namespace string) secrets {
-	return secrets{client.Resource(secretsResource).Namespace(namespace), namespace}
+func newSecrets(client dynamic.Interface, namespace string, log *slog.Logger) secrets {
+	return secrets{client.Resource(secretsResource).Namespace(namespace), namespace, log}
 }
 
 // get returns a Secret, or nil when there is none.
@@ -76,15 +78,15 @@ func typed(u *unstructured.Unstructured) (*corev1.Secret, error) {
 // tries is how often a change is made anew after another replica's came in between.
 const tries = 6
 
-// settle brings a Secret to what want makes of it. want gets the current one, nil when there is none, and returns nil to leave it. It is
-// called again when another has written meanwhile.
-func (s secrets) settle(ctx context.Context, name string, want func(current *corev1.Secret) (*corev1.Secret, error)) error {
+// settle brings a Secret to what want makes of it. want gets the current one, nil when there is none, and returns nil to leave it, or the
+// next one and, for the log, what is new about it. It is called again when another has written meanwhile.
+func (s secrets) settle(ctx context.Context, name string, want func(current *corev1.Secret) (next *corev1.Secret, change string, err error)) error {
 	for range tries {
 		current, err := s.get(ctx, name)
 		if err != nil {
 			return err
 		}
-		next, err := want(current)
+		next, change, err := want(current)
 		if err != nil || next == nil {
 			return err
 		}
@@ -94,6 +96,7 @@ func (s secrets) settle(ctx context.Context, name string, want func(current *cor
 		}
 		err = s.write(ctx, name, current, next)
 		if err == nil {
+			s.log.Info("certificates", "secret", name, "change", change)
 			return nil
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
