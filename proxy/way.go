@@ -71,6 +71,11 @@ func newWay(g *config.GatewayWay, direct *egress.Dialer, roots *x509.CertPool, l
 	return w, nil
 }
 
+// place is host:port of the gateway.
+func (w *way) place() string {
+	return egress.Target{Host: w.dialer.Host, Port: w.dialer.Port}.HostPort()
+}
+
 // tls is what the gateway is verified by and shown. A new certificate begins new sessions: one that is resumed shows the old one.
 func (w *way) tls() (*tls.Config, error) {
 	var shown *tls.Certificate

@@ -230,8 +230,14 @@ func TestMainContainerNamedLikeOurs(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	p.Spec.Containers = slices.Delete(p.Spec.Containers, 1, 2)
-	p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: VolumeCA, MountPath: "/w"})
-	if _, err := Mutate(p, Namespace{}, s, manifestOf); err == nil || !strings.Contains(err.Error(), "reserved for the sidecar") {
-		t.Errorf("a mount of the CA's volume to write: got %v", err)
+	for _, mount := range []corev1.VolumeMount{
+		{Name: VolumeCA, MountPath: "/w"}, {Name: VolumeCA, MountPath: DirCA}, {Name: VolumeCA, MountPath: DirCA, SubPath: "x", ReadOnly: true},
+		{Name: VolumeState, MountPath: DirCA, ReadOnly: true},
+	} {
+		q := p.DeepCopy()
+		q.Spec.Containers[0].VolumeMounts = append(q.Spec.Containers[0].VolumeMounts, mount)
+		if _, err := Mutate(q, Namespace{}, s, manifestOf); err == nil || !strings.Contains(err.Error(), "reserved for the sidecar") {
+			t.Errorf("a mount that is not ours, %+v: got %v", mount, err)
+		}
 	}
 }

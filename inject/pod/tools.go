@@ -112,7 +112,7 @@ func (in *injection) set(c *corev1.Container, value, consequence string, names .
 		if !slices.Contains(names, e.Name) {
 			continue
 		}
-		if e.ValueFrom != nil || e.Value != value {
+		if e.Value != value { // so is one that comes from elsewhere, whose value is empty here
 			in.warnf("the container %s sets %s itself, which stays as it is: %s", c.Name, e.Name, consequence)
 			return
 		}

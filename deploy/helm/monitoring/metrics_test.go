@@ -45,7 +45,10 @@ var foreign = map[string][]string{
 // target are labels that come from where a metric is scraped.
 var target = []string{model.MetricNameLabel, "namespace", "pod", "container", "instance", "job", "le"}
 
-var wideRow = regexp.MustCompile("(?m)^\\| `(toolgate_[a-z_]+)` \\| ([a-z]+) \\|([^|]*)\\|")
+var (
+	wideRow   = regexp.MustCompile("(?m)^\\| `(toolgate_[a-z_]+)` \\| ([a-z]+) \\|([^|]*)\\|")
+	narrowRow = regexp.MustCompile("(?m)^\\| `(toolgate_[a-z_]+)(?:\\{([a-z_,]*)\\})?` \\| [^|]+ \\|$")
+)
 
 // known returns the labels of every metric that may be used: ours by the pages, those of others, those that rules record.
 func known(t *testing.T) map[string][]string {
@@ -60,6 +63,11 @@ func known(t *testing.T) map[string][]string {
 			if row[2] == "histogram" {
 				all[row[1]+"_bucket"] = all[row[1]]
 			}
+		}
+		for _, row := range narrowRow.FindAllStringSubmatch(text, -1) {
+			found++
+			all[row[1]] = strings.Split(row[2], ",")
+			all[row[1]+"_bucket"] = all[row[1]]
 		}
 		if found == 0 {
 			t.Errorf("%s: found no table of metrics", page)
