@@ -67,7 +67,7 @@ func (s secrets) get(ctx context.Context, name string) (*corev1.Secret, error) {
 }
 
 func (s secrets) wrap(name string, err error) error {
-	return fmt.Errorf("Secret %s/%s: %w", s.namespace, name, err)
+	return fmt.Errorf("the Secret %s/%s: %w", s.namespace, name, err)
 }
 
 func typed(u *unstructured.Unstructured) (*corev1.Secret, error) {

@@ -106,10 +106,20 @@ func (c *Catalog) missing() string {
 		text += ", but of " + strings.Join(known, ", ")
 	}
 	if len(bad) > 0 {
-		first, _, _ := strings.Cut(bad[0].err.Error(), "\n")
-		text += fmt.Sprintf("; %d could not be read, such as %s: %s", len(bad), bad[0].place, first)
+		text += fmt.Sprintf("; %d could not be read, such as %s: %s", len(bad), bad[0].place, firstOf(bad[0].err))
 	}
 	return text
+}
+
+// maxMistake bounds, in runes, what a message about another manifest repeats of its mistakes.
+const maxMistake = 160
+
+func firstOf(err error) string {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	if r := []rune(first); len(r) > maxMistake {
+		return string(r[:maxMistake]) + "…"
+	}
+	return first
 }
 
 // Count returns how many manifests of the folders and of the cluster can be used, and how many not.
