@@ -147,12 +147,14 @@ func TestChangesCA(t *testing.T) {
 	a, b := New(l.options), New(l.options)
 	l.sync(a)
 	l.sync(b)
-	old := l.caBundle()
+	old, first := l.caBundle(), l.trusted(a)
 	l.edit(secretPath+"toolgate-ca", func(o map[string]any) { metadata(o)["annotations"] = map[string]any{rotateKey: "now"} })
 	sizes := []int{}
 	for hour := range 72 {
 		l.sync(a)
-		l.trusted(a)
+		if l.trusted(a).Equal(first) != (hour < 24) {
+			t.Errorf("hour %d: the new CA is to sign once it was trusted for a day", hour)
+		}
 		l.trusted(b)
 		if hour%2 == 1 {
 			l.sync(b)
