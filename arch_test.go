@@ -31,6 +31,9 @@ var may = map[string][]string{
 	"inject":                     {},
 	"inject/settings":            {},
 	"inject/pod":                 {"inject/settings"},
+	"inject/webhook":             {"inject/pod", "inject/settings"},
+	"inject/certs":               {"config", "killswitch/ledger"},
+	"inject/tools":               {"config"},
 	"broker":                     {"redact"},
 	"audit":                      {"redact"},
 	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact", "roots"},
@@ -44,7 +47,7 @@ var may = map[string][]string{
 	"killswitch/central/login":   {"killswitch/central", "killswitch/central/api"},
 	"killswitch/central/console": {"killswitch/central", "killswitch/central/api", "killswitch/central/login", "killswitch/ledger"},
 	"killswitch/signals":         {"identity", "killswitch"},
-	"cmd/injector":               {"inject/pod", "inject/settings"},
+	"cmd/injector":               {"config", "inject/certs", "inject/pod", "inject/settings", "inject/tools", "inject/webhook"},
 	"cmd/killswitch":             {"config", "identity", "killswitch/bus", "killswitch/central", "killswitch/central/api", "killswitch/central/console", "killswitch/central/login", "killswitch/central/natsd", "killswitch/ledger", "killswitch/signals"},
 }
 
@@ -72,7 +75,7 @@ var testsMay = map[string][]string{
 var barred = map[string][]string{
 	"github.com/goccy/go-yaml":            {"config", "inject/settings"},
 	"github.com/elazarl/goproxy":          {"proxy"},
-	"github.com/prometheus/client_golang": {"proxy", "killswitch/central", "killswitch/central/api"},
+	"github.com/prometheus/client_golang": {"proxy", "killswitch/central", "killswitch/central/api", "inject/webhook"},
 	"github.com/nats-io/nats-server":      {"killswitch/central/natsd", "killswitch/bus/bustest"},
 	"github.com/nats-io/nats.go":          {"killswitch/bus", "killswitch/bus/bustest", "killswitch/central", "killswitch/central/natsd", "cmd/killswitch", "e2e"},
 	"github.com/miekg/dns":                {"proxy"},
@@ -85,6 +88,7 @@ var barred = map[string][]string{
 	"software.sslmate.com/src/go-pkcs12":  {"roots"},
 	"golang.org/x/oauth2":                 {"broker", "killswitch/central/login"},
 	"k8s.io/":                             {"inject/pod", "inject/settings", "inject/webhook", "inject/certs", "inject/tools", "cmd/injector"},
+	"k8s.io/client-go":                    {"inject/certs", "inject/tools", "cmd/injector"},
 	"sigs.k8s.io/":                        {"inject/pod", "inject/webhook", "inject/certs", "inject/tools", "cmd/injector"},
 }
 

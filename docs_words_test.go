@@ -22,6 +22,8 @@ var closedSets = []struct {
 	{"results of signals", "killswitch/signals", regexp.MustCompile(`^\s+[A-Z]\w+ +Result += "`), "docs/signals.md", 15},
 	{"reasons of a login refused", "killswitch/central/login", regexp.MustCompile(`^\s+[A-Z]\w+ +Reason += "`), "docs/kill-switch-central.md", 7},
 	{"reasons of a pod refused", "inject/pod", regexp.MustCompile(`^\s+[A-Z]\w+ +Reason += "`), "docs/kubernetes.md", 13},
+	{"reasons of an admission", "inject/webhook", regexp.MustCompile(`^\s+[A-Z]\w+ +(?:Reason|Result) += "`), "docs/injector.md", 14},
+	{"reasons of a Secret left alone", "inject/certs", regexp.MustCompile(`^\s+[A-Z]\w+ +Reason += "`), "docs/injector.md", 3},
 	{"classes of errors", "proxy", regexp.MustCompile(`\brec\.ErrorClass\b.*[^=!]= `), "docs/records.md", 12},
 }
 
