@@ -28,6 +28,8 @@ var may = map[string][]string{
 	"killswitch/bus/bustest":     {"killswitch/bus", "killswitch/ledger"},
 	"devissuer":                  {},
 	"inject":                     {},
+	"inject/settings":            {},
+	"inject/pod":                 {"inject/settings"},
 	"broker":                     {"redact"},
 	"audit":                      {"redact"},
 	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact"},
@@ -41,6 +43,7 @@ var may = map[string][]string{
 	"killswitch/central/login":   {"killswitch/central", "killswitch/central/api"},
 	"killswitch/central/console": {"killswitch/central", "killswitch/central/api", "killswitch/central/login", "killswitch/ledger"},
 	"killswitch/signals":         {"identity", "killswitch"},
+	"cmd/injector":               {"inject/pod", "inject/settings"},
 	"cmd/killswitch":             {"config", "killswitch/central", "killswitch/central/api", "killswitch/central/console", "killswitch/central/login", "killswitch/central/natsd", "killswitch/ledger", "killswitch/signals"},
 }
 
@@ -63,20 +66,22 @@ var testsMay = map[string][]string{
 }
 
 // barred lists third-party modules that leaves must not know: YAML is config's, HTTP statuses are proxy's, the command line is
-// cmd's.
+// cmd's, Kubernetes is the injector's.
 var barred = map[string][]string{
-	"github.com/goccy/go-yaml":            {"config"},
+	"github.com/goccy/go-yaml":            {"config", "inject/settings"},
 	"github.com/elazarl/goproxy":          {"proxy"},
 	"github.com/prometheus/client_golang": {"proxy", "killswitch/central", "killswitch/central/api"},
 	"github.com/nats-io/nats-server":      {"killswitch/central/natsd", "killswitch/bus/bustest"},
 	"github.com/nats-io/nats.go":          {"killswitch/bus", "killswitch/bus/bustest", "killswitch/central", "killswitch/central/natsd", "cmd/killswitch", "e2e"},
 	"github.com/miekg/dns":                {"proxy"},
-	"github.com/spf13/cobra":              {"cmd/sidecar", "cmd/killswitch"},
+	"github.com/spf13/cobra":              {"cmd/sidecar", "cmd/killswitch", "cmd/injector"},
 	"github.com/fsnotify/fsnotify":        {"config"},
 	"github.com/coreos/go-oidc":           {"identity", "killswitch/central/login"},
 	"github.com/google/nftables":          {"inject"},
 	"github.com/mdlayher/netlink":         {"inject"},
 	"golang.org/x/oauth2":                 {"broker", "killswitch/central/login"},
+	"k8s.io/":                             {"inject/pod", "inject/settings", "inject/webhook", "inject/certs", "inject/tools", "cmd/injector"},
+	"sigs.k8s.io/":                        {"inject/pod", "inject/webhook", "inject/certs", "inject/tools", "cmd/injector"},
 }
 
 // sources calls f with every Go file of this module and its package's folder. It parses in this process: a subprocess such
