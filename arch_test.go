@@ -37,6 +37,7 @@ var may = map[string][]string{
 	"cmd/sidecar":                {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "killswitch/bus", "killswitch/ledger", "proxy", "redact"},
 	"e2e":                        {"devissuer"},
 	"e2e/cases":                  {},
+	"deploy/helm":                {},
 	"killswitch/central":         {"killswitch", "killswitch/bus", "killswitch/ledger"},
 	"killswitch/central/natsd":   {"killswitch/bus"},
 	"killswitch/central/api":     {"killswitch/central", "killswitch/ledger"},
