@@ -92,4 +92,3 @@ func flagsOnly(_ *cobra.Command, args []string) error {
 	}
 	return fmt.Errorf("found argument %q, expected flags only", args[0])
 }
-

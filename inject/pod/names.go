@@ -45,6 +45,7 @@ const (
 	FileTrustStore = DirCA + "/truststore.p12"
 	FileToken      = DirToken + "/token"
 	FileKillSwitch = DirToken + "/killswitch-token"
+	FileGateway    = DirToken + "/gateway-token"
 	FileClusterCA  = DirToken + "/ca.crt"
 
 	// SystemBundle is where most images have their roots (Debian, Ubuntu, Alpine).

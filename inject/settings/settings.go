@@ -1,7 +1,5 @@
 package settings
 
-import "time"
-
 // Settings is one installation's way of injecting, checked and with its defaults in place. It is not changed after Load, so that
 // calls may share it. Its tags are the keys of the file.
 type Settings struct {
@@ -26,7 +24,7 @@ type Settings struct {
 	ToolUID int64 `yaml:"toolUID"`
 	// IPv6 makes transparent listeners listen for both families. Default: true. False where nodes have no IPv6 at all: nothing
 	// passes over it.
-	IPv6 *bool `yaml:"ipv6"`
+	IPv6 bool `yaml:"ipv6"`
 
 	// Resources are the sidecar's; a pod's annotations win. FenceResources are those of the init container that writes the rules.
 	Resources      Resources `yaml:"resources"`
@@ -76,16 +74,13 @@ type Resources struct {
 
 // Probes are of the sidecar's own port. The kubelet asks; tools start once startup has passed.
 type Probes struct {
-	StartupPeriod    Duration `yaml:"startupPeriod"`    // default 1s
-	StartupFailures  int32    `yaml:"startupFailures"`  // default 120
-	ReadinessPeriod  Duration `yaml:"readinessPeriod"`  // default 5s
-	LivenessPeriod   Duration `yaml:"livenessPeriod"`   // default 10s
-	LivenessFailures int32    `yaml:"livenessFailures"` // default 6
-	Timeout          Duration `yaml:"timeout"`          // default 2s, of one answer
+	StartupPeriodSeconds   int32 `yaml:"startupPeriodSeconds"`   // default 1
+	StartupFailures        int32 `yaml:"startupFailures"`        // default 120
+	ReadinessPeriodSeconds int32 `yaml:"readinessPeriodSeconds"` // default 5
+	LivenessPeriodSeconds  int32 `yaml:"livenessPeriodSeconds"`  // default 10
+	LivenessFailures       int32 `yaml:"livenessFailures"`       // default 6
+	TimeoutSeconds         int32 `yaml:"timeoutSeconds"`         // default 2, of one answer
 }
-
-// Duration is a whole number of seconds, written as 5s.
-type Duration time.Duration
 
 // Cluster says who issues the pods' own tokens.
 type Cluster struct {
@@ -97,7 +92,7 @@ type Cluster struct {
 type CA struct {
 	// SystemBundle mounts the bundle over the file of roots that most images have, in containers that mount nothing there. Default:
 	// true.
-	SystemBundle *bool `yaml:"systemBundle"`
+	SystemBundle bool `yaml:"systemBundle"`
 	// Extra are PEM certificates of other roots, such as a company's, that go into the bundle as well.
 	Extra string `yaml:"extra"`
 	// Java makes every pod's tools get a trust store as if they had the annotation toolgate/java. Default: false.
@@ -107,7 +102,7 @@ type CA struct {
 // ProxyVariables are of tools in explicit mode.
 type ProxyVariables struct {
 	// Enabled sets HTTP_PROXY and its kin. Default: true.
-	Enabled *bool `yaml:"enabled"`
+	Enabled bool `yaml:"enabled"`
 	// NoProxy are entries beside loopback and the cluster's API.
 	NoProxy []string `yaml:"noProxy"`
 }
@@ -119,10 +114,17 @@ type KillSwitch struct {
 	CAFile         string   `yaml:"caFile"`         // PEM roots of servers and credentialsURL, read by the injector
 	CredentialsURL string   `yaml:"credentialsURL"` // where a sidecar gets NATS credentials for its token
 	Audience       string   `yaml:"audience"`       // of that token; default toolgate-killswitch
+
+	PublicKey string `yaml:"-"` // contents of PublicKeyFile
+	CA        string `yaml:"-"` // contents of CAFile
 }
 
 // Gateway is the egress gateway that sidecars chain to. Without an address there is none.
 type Gateway struct {
 	Address string `yaml:"address"` // host:port
 	CAFile  string `yaml:"caFile"`  // PEM roots of the gateway, read by the injector
+	// Audience is of the pod's projected token for the gateway. Default: toolgate-gateway.
+	Audience string `yaml:"audience"`
+
+	CA string `yaml:"-"` // contents of CAFile
 }
