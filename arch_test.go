@@ -56,6 +56,7 @@ var testsMay = map[string][]string{
 	"proxy":                      {"devissuer"},
 	"killswitch/bus":             {"killswitch/bus/bustest"},
 	"cmd/sidecar":                {"devissuer"},
+	"deploy/helm":                {"inject/pod", "inject/settings"},
 	"e2e/cases":                  {"devissuer", "killswitch/bus", "killswitch/bus/bustest", "killswitch/ledger"},
 	"killswitch/central":         {"killswitch/central/natsd"},
 	"killswitch/central/natsd":   {"killswitch/ledger"},

@@ -31,6 +31,7 @@ killSwitch:
 gateway:
   address: {{ printf "%s-gateway.%s.svc:15443" (include "toolgate.fullname" .) .Release.Namespace }}
   caFile: /etc/toolgate/killswitch/ca.crt
+  audience: {{ .Values.gateway.audience | quote }}
 {{- end }}
 sidecarConfig: {{ toJson .Values.sidecar.config }}
 {{- end }}

@@ -4,7 +4,7 @@
 {{- $rules := list
   (dict "ok" (include "toolgate.cel.notOurs" .) "say" (printf "runs as %d, which is the sidecar's own user and group id; set another runAsUser and runAsGroup" $uid))
   (dict "ok" (include "toolgate.cel.notPrivileged" .) "say" "is privileged; take that out of its securityContext")
-  (dict "ok" (include "toolgate.cel.noStrong" .) "say" "adds a capability that leads around the sidecar; take ALL, BPF, NET_ADMIN, NET_RAW, PERFMON, SETGID, SETPCAP, SETUID, SYS_ADMIN, SYS_MODULE, SYS_PTRACE and SYS_RAWIO out of capabilities.add")
+  (dict "ok" (include "toolgate.cel.noStrong" .) "say" "adds a capability by which it could get past the sidecar, such as NET_ADMIN, NET_RAW, SETUID, SETGID, SYS_ADMIN, SYS_PTRACE or ALL; take it out of capabilities.add")
   (dict "ok" (include "toolgate.cel.mounts" .) "say" "mounts a volume of the sidecar; only toolgate-ca may be mounted, with readOnly: true")
   (dict "ok" (include "toolgate.cel.env" .) "say" (printf "reads the Secret %s, which is for the sidecar alone; take it out of env and envFrom" .Values.sidecar.secretName))
 }}

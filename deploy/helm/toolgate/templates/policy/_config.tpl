@@ -1,15 +1,31 @@
 {{- /* The config of a policy-injected sidecar: what the injector would make of one tool in explicit mode. Call with (list . name text). */}}
 {{- define "toolgate.policy.config" -}}
-{{- $root := index . 0 }}{{- $v := $root.Values }}
-{{- $base := dict
+{{- $v := (index . 0).Values }}{{- $tool := index . 1 }}
+{{- $given := deepCopy $v.sidecar.config }}
+{{- /* What is about tools that this sidecar has no manifest of would be a mistake to it. */}}
+{{- range $at := list (list "broker" "bindings") (list "egress" "allowPrivate") }}
+{{- $section := get $given (index $at 0) | default dict }}
+{{- if hasKey $section (index $at 1) }}
+{{- $kept := list }}
+{{- range get $section (index $at 1) }}
+{{- if has $tool .tools }}{{- $kept = append $kept (set . "tools" (list $tool)) }}{{- end }}
+{{- end }}
+{{- $_ := set $section (index $at 1) $kept }}
+{{- end }}
+{{- end }}
+{{- $defaults := dict "identity" (dict "issuers" (list (dict
+  "issuer" $v.cluster.issuer "jwksURL" $v.cluster.jwksURL "audiences" (list $v.sidecar.tokenAudience) "caFile" "/var/run/secrets/toolgate/ca.crt"
+  "claims" (dict "tenant" "kubernetes.io.namespace" "agent" "kubernetes.io.serviceaccount.name" "task" "kubernetes.io.pod.name")))) }}
+{{- $intercept := dict "caOutFile" "/var/run/toolgate/ca/ca.pem" "bundleOutFile" "/var/run/toolgate/ca/ca-bundle.pem" }}
+{{- with $v.sidecar.ca.extra }}{{- $_ := set $intercept "extraCAs" . }}{{- end }}
+{{- $fixed := dict
   "apiVersion" "toolgate/v1"
   "kind" "Sidecar"
-  "listeners" (list (dict "name" (index . 1) "kind" "explicit" "address" "127.0.0.1:15001" "tool" (index . 1) "tokenFile" "/var/run/secrets/toolgate/token"))
-  "admin" (dict "address" ":15020")
-  "identity" (dict "issuers" (list (dict
-    "issuer" $v.cluster.issuer "jwksURL" $v.cluster.jwksURL "audiences" (list $v.sidecar.tokenAudience) "caFile" "/var/run/secrets/toolgate/ca.crt")))
+  "listeners" (list (dict "name" "explicit-1" "kind" "explicit" "address" "127.0.0.1:15001" "tool" $tool "tokenFile" "/var/run/secrets/toolgate/token"))
+  "admin" (dict "address" (ternary "[::]:15020" "0.0.0.0:15020" $v.sidecar.ipv6))
+  "intercept" $intercept
 }}
-{{- mergeOverwrite $base (deepCopy $v.sidecar.config) | toYaml }}
+{{- mergeOverwrite $defaults $given $fixed | toYaml }}
 ---
 {{ index . 2 | trim }}
 {{- end }}
@@ -17,12 +33,12 @@
 {{- /* Variables of a tool's container, as a CEL list. */}}
 {{- define "toolgate.policy.env" -}}
 {{- $bundle := "/var/run/toolgate/ca/ca-bundle.pem" }}
-{{- $env := list (dict "name" "NODE_EXTRA_CA_CERTS" "value" "/var/run/toolgate/ca/ca.pem") }}
-{{- range list "SSL_CERT_FILE" "REQUESTS_CA_BUNDLE" "CURL_CA_BUNDLE" "GIT_SSL_CAINFO" "AWS_CA_BUNDLE" "PIP_CERT" "CARGO_HTTP_CAINFO" "DENO_CERT" "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH" "HTTPLIB2_CA_CERTS" "npm_config_cafile" }}
+{{- $env := list }}
+{{- range list "SSL_CERT_FILE" "REQUESTS_CA_BUNDLE" "CURL_CA_BUNDLE" "NODE_EXTRA_CA_CERTS" "GIT_SSL_CAINFO" "AWS_CA_BUNDLE" "PIP_CERT" "CARGO_HTTP_CAINFO" "DENO_CERT" "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH" "HTTPLIB2_CA_CERTS" "npm_config_cafile" }}
 {{- $env = append $env (dict "name" . "value" $bundle) }}
 {{- end }}
 {{- if .Values.sidecar.proxyVariables.enabled }}
-{{- range list "HTTP_PROXY" "HTTPS_PROXY" "ALL_PROXY" "http_proxy" "https_proxy" "all_proxy" }}
+{{- range list "HTTP_PROXY" "http_proxy" "HTTPS_PROXY" "https_proxy" "ALL_PROXY" "all_proxy" }}
 {{- $env = append $env (dict "name" . "value" "http://127.0.0.1:15001") }}
 {{- end }}
 {{- $none := concat (list "localhost" "127.0.0.1" "::1" "$(KUBERNETES_SERVICE_HOST)") .Values.sidecar.proxyVariables.noProxy | join "," }}

@@ -9,8 +9,12 @@ Object.spec.initContainers{
   restartPolicy: 'Always',
   env: [
     Object.spec.initContainers.env{name: 'TOOLGATE_CONFIG', value: {{ include "toolgate.policy.config" . | replace "$" "$$" | toJson }}},
-    Object.spec.initContainers.env{name: 'GOMEMLIMIT', valueFrom: Object.spec.initContainers.env.valueFrom{resourceFieldRef: Object.spec.initContainers.env.valueFrom.resourceFieldRef{resource: 'limits.memory'}}}
+    Object.spec.initContainers.env{name: 'GOMEMLIMIT', valueFrom: Object.spec.initContainers.env.valueFrom{resourceFieldRef: Object.spec.initContainers.env.valueFrom.resourceFieldRef{containerName: 'toolgate', resource: 'limits.memory'}}},
+    {{- range $name, $path := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" "POD_UID" "metadata.uid" "NODE_NAME" "spec.nodeName" "SERVICE_ACCOUNT" "spec.serviceAccountName" }}
+    Object.spec.initContainers.env{name: '{{ $name }}', valueFrom: Object.spec.initContainers.env.valueFrom{fieldRef: Object.spec.initContainers.env.valueFrom.fieldRef{fieldPath: '{{ $path }}'}}},
+    {{- end }}
   ],
+  terminationMessagePolicy: 'FallbackToLogsOnError',
   ports: [Object.spec.initContainers.ports{name: 'toolgate-admin', containerPort: 15020, protocol: 'TCP'}],
   resources: Object.spec.initContainers.resources{requests: {{ toJson $v.sidecar.resources.requests }}, limits: {{ toJson $v.sidecar.resources.limits }}},
   securityContext: Object.spec.initContainers.securityContext{
@@ -19,12 +23,12 @@ Object.spec.initContainers{
     seccompProfile: Object.spec.initContainers.securityContext.seccompProfile{type: 'RuntimeDefault'}
   },
   {{- range $probe := list
-    (dict "kind" "startupProbe" "path" "/readyz" "period" $p.startupPeriod "failures" $p.startupFailures)
-    (dict "kind" "readinessProbe" "path" "/readyz" "period" $p.readinessPeriod "failures" 3)
-    (dict "kind" "livenessProbe" "path" "/healthz" "period" $p.livenessPeriod "failures" $p.livenessFailures) }}
+    (dict "kind" "startupProbe" "path" "/readyz" "period" $p.startupPeriodSeconds "failures" $p.startupFailures)
+    (dict "kind" "readinessProbe" "path" "/readyz" "period" $p.readinessPeriodSeconds "failures" 3)
+    (dict "kind" "livenessProbe" "path" "/healthz" "period" $p.livenessPeriodSeconds "failures" $p.livenessFailures) }}
   {{ .kind }}: Object.spec.initContainers.{{ .kind }}{
     httpGet: Object.spec.initContainers.{{ .kind }}.httpGet{path: '{{ .path }}', port: 15020, scheme: 'HTTP'},
-    periodSeconds: {{ trimSuffix "s" .period }}, failureThreshold: {{ int64 .failures }}, timeoutSeconds: {{ trimSuffix "s" $p.timeout }}
+    periodSeconds: {{ int64 .period }}, failureThreshold: {{ int64 .failures }}, timeoutSeconds: {{ int64 $p.timeoutSeconds }}
   },
   {{- end }}
   volumeMounts: [
@@ -50,11 +54,13 @@ Object.spec.initContainers{
 ]
 {{- end }}
 
-{{- /* What every container of the user's gets: variables that it does not set, and the CA. Call with (list "containers" offset "variables.x"). */}}
+{{- /* What every container of the user's gets: variables that it does not set, and the CA. Of two names that differ in case programs prefer
+either, so the user's own by one name counts for both. Call with (list "containers" offset "variables.x" systemBundle). */}}
 {{- define "toolgate.policy.containers" -}}
 {{ index . 2 }}.transformList(i, c, [
-  JSONPatch{op: 'add', path: '/spec/{{ index . 0 }}/' + string(i + {{ index . 1 }}) + '/env', value: c.?env.orValue([]) + variables.env.filter(e, !c.?env.orValue([]).exists(o, o.name == e.name))},
-  JSONPatch{op: 'add', path: '/spec/{{ index . 0 }}/' + string(i + {{ index . 1 }}) + '/volumeMounts', value: c.?volumeMounts.orValue([]) + [Object.spec.containers.volumeMounts{name: 'toolgate-ca', mountPath: '/var/run/toolgate/ca', readOnly: true}]}
+  JSONPatch{op: 'add', path: '/spec/{{ index . 0 }}/' + string(i + {{ index . 1 }}) + '/env', value: c.?env.orValue([]) + variables.env.filter(e, !c.?env.orValue([]).exists(o, o.name.lowerAscii() == e.name.lowerAscii()))},
+  JSONPatch{op: 'add', path: '/spec/{{ index . 0 }}/' + string(i + {{ index . 1 }}) + '/volumeMounts', value: c.?volumeMounts.orValue([]) + [Object.spec.containers.volumeMounts{name: 'toolgate-ca', mountPath: '/var/run/toolgate/ca', readOnly: true}]{{ if index . 3 }} +
+    (c.?volumeMounts.orValue([]).exists(m, '/etc/ssl/certs/ca-certificates.crt'.startsWith(m.mountPath)) ? [] : [Object.spec.containers.volumeMounts{name: 'toolgate-ca', mountPath: '/etc/ssl/certs/ca-certificates.crt', subPath: 'ca-bundle.pem', readOnly: true}]){{ end }}}
 ]).flatten()
 {{- end }}
 
