@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/toolgate/toolgate/inject/pod"
@@ -86,12 +87,16 @@ func readPod(stdin io.Reader, args []string) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal(b, &kind); err != nil {
+		return nil, fmt.Errorf("%s: found text that is no YAML, expected a pod: %w", name, err)
+	}
+	if kind.Kind != "Pod" || kind.APIVersion != "v1" {
+		return nil, fmt.Errorf("%s: found kind %q of %q, expected Pod of v1: give the pod of a template, not the template", name, kind.Kind, kind.APIVersion)
+	}
 	p := &corev1.Pod{}
 	if err := yaml.UnmarshalStrict(b, p); err != nil {
-		return nil, fmt.Errorf("%s: found text that is no pod, expected one: %w", name, err)
-	}
-	if p.Kind != "Pod" || p.APIVersion != "v1" {
-		return nil, fmt.Errorf("%s: found kind %q of %q, expected Pod of v1: give the pod of a template, not the template", name, p.Kind, p.APIVersion)
+		return nil, fmt.Errorf("%s: found what a pod has not, expected a pod: %w", name, err)
 	}
 	return p, nil
 }

@@ -205,13 +205,22 @@ func (in *injection) onlyOurTools(out object) {
 
 // identity makes the caller the pod's own service account, if the settings name no other issuer.
 func (in *injection) identity(out object) {
-	setDefault(child(out, "identity"), "issuers", []any{object{
-		"issuer": in.settings.Cluster.Issuer, "jwksURL": in.settings.Cluster.JWKSURL, "caFile": FileClusterCA,
-		"audiences": []string{in.settings.TokenAudience},
+	issuer := object{
+		"issuer": in.settings.Cluster.Issuer, "jwksURL": in.settings.Cluster.JWKSURL, "audiences": []string{in.settings.TokenAudience},
 		"claims": object{
 			"tenant": "kubernetes.io.namespace", "agent": "kubernetes.io.serviceaccount.name", "task": "kubernetes.io.pod.name",
 		},
-	}})
+	}
+	if in.keysFromAPI() {
+		issuer["caFile"], issuer["tokenFile"] = FileClusterCA, FileAPIToken
+	}
+	setDefault(child(out, "identity"), "issuers", []any{issuer})
+}
+
+// keysFromAPI reports whether the cluster's API server itself shows the keys. It does so to whom it knows; nobody else gets a token for it.
+func (in *injection) keysFromAPI() bool {
+	host, _, _ := strings.Cut(strings.TrimPrefix(in.settings.Cluster.JWKSURL, "https://"), "/")
+	return host == "kubernetes.default.svc" || strings.HasPrefix(host, "kubernetes.default.svc.")
 }
 
 // killSwitch names the fleet's control plane.
@@ -224,8 +233,13 @@ func (in *injection) killSwitch(out object) {
 	setDefault(section, "stateDir", DirState)
 	nats := child(section, "nats")
 	setDefault(nats, "servers", k.Servers)
-	if k.PublicKey != "" {
-		setDefault(nats, "publicKey", k.PublicKey)
+	for key, v := range map[string]string{"publicKey": k.PublicKey, "ca": k.CA, "credentialsURL": k.CredentialsURL} {
+		if v != "" {
+			setDefault(nats, key, v)
+		}
+	}
+	if k.CredentialsURL != "" {
+		setDefault(nats, "tokenFile", FileKillSwitch)
 	}
 }
 

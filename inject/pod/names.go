@@ -46,6 +46,7 @@ const (
 	FileToken      = DirToken + "/token"
 	FileKillSwitch = DirToken + "/killswitch-token"
 	FileGateway    = DirToken + "/gateway-token"
+	FileAPIToken   = DirToken + "/api-token" // for the cluster's keys
 	FileClusterCA  = DirToken + "/ca.crt"
 
 	// SystemBundle is where most images have their roots (Debian, Ubuntu, Alpine).

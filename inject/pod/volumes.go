@@ -39,6 +39,9 @@ func (in *injection) tokens() []corev1.VolumeProjection {
 	if in.settings.Gateway.Address != "" {
 		out = append(out, token(in.settings.Gateway.Audience, FileGateway))
 	}
+	if in.keysFromAPI() {
+		out = append(out, token("", FileAPIToken)) // without an audience it is the API server's
+	}
 	return append(out, corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
 		Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: path.Base(FileClusterCA)}},
