@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,9 @@ import (
 	"github.com/toolgate/toolgate/inject/pod"
 	"github.com/toolgate/toolgate/inject/settings"
 )
+
+// ours are the folders of files that the settings name.
+var ours = regexp.MustCompile(`File: /[a-z/-]+/`)
 
 // injectorSettings are those that the chart writes for the injector, as the injector reads them. Files that a cluster mounts are stood in for.
 func injectorSettings(t *testing.T, text string) *settings.Settings {
@@ -37,7 +41,7 @@ func injectorSettings(t *testing.T, text string) *settings.Settings {
 		if o.kind() != "ConfigMap" || o.text("data", "settings.yaml") == "" {
 			continue
 		}
-		file := strings.ReplaceAll(o.text("data", "settings.yaml"), "/etc/toolgate/killswitch", dir)
+		file := ours.ReplaceAllString(o.text("data", "settings.yaml"), "File: "+dir+"/")
 		s, err := settings.Parse("settings.yaml", []byte(file))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, file)
