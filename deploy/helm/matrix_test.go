@@ -1,6 +1,9 @@
 package helm
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // operator is given to helm template where the cluster has the Prometheus operator.
 var operator = []string{"--api-versions", "monitoring.coreos.com/v1"}
@@ -88,4 +91,24 @@ func TestUnits(t *testing.T) {
 	} else {
 		t.Log(out)
 	}
+}
+
+// TestDefinitionsAreTemplates: Helm would install what is in crds, never upgrade it, and then refuse the template's for not being its own.
+func TestDefinitionsAreTemplates(t *testing.T) {
+	if _, err := os.Stat("toolgate/crds"); err == nil {
+		t.Error("toolgate/crds is there: definitions belong into toolgate/files/crds")
+	}
+	text, err := render(t)
+	if err != nil {
+		t.Fatal(text)
+	}
+	for _, o := range objects(t, text) {
+		if o.kind() == "CustomResourceDefinition" {
+			if o.text("metadata", "annotations", "helm.sh/resource-policy") != "keep" {
+				t.Errorf("%s goes with the release, and every tool with it", o.id())
+			}
+			return
+		}
+	}
+	t.Error("the chart has no definition")
 }
