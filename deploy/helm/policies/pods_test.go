@@ -44,7 +44,7 @@ func injected(t *testing.T, docs [][]byte, spec, mode string) *corev1.Pod {
 
 const usual = `
 initContainers: [{name: prepare, image: tool:1}]
-containers: [{name: tool, image: tool:1, env: [{name: A, value: b}]}, {name: second, image: tool:2, securityContext: {runAsUser: 2000, capabilities: {add: [NET_BIND_SERVICE]}}}]
+containers: [{name: tool, image: tool:1, env: [{name: A, value: b}]}, {name: second, image: tool:2, securityContext: {runAsUser: 2000, capabilities: {add: [NET_BIND_SERVICE, cap_chown]}}}]
 volumes: [{name: work, emptyDir: {}}, {name: own, secret: {secretName: own}}]
 `
 
