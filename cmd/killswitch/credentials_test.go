@@ -288,18 +288,19 @@ func TestCredentialsFlood(t *testing.T) {
 
 // TestCredentialsAreRenewed: a sidecar with credentials of a few seconds stays in sync, never counts as stale and misses nothing.
 func TestCredentialsAreRenewed(t *testing.T) {
-	l := enrol(t, 3*time.Second)
+	l := enrol(t, 4*time.Second)
 	eventually(t, "the control plane is ready", func() bool { return l.service.Ready() == nil })
 	keys, err := ledger.ParseKeys(l.key)
 	check(t, err)
 	kill := killswitch.New(2*time.Second, "nats")
 	var renewed, failed atomic.Int32
+	var said strings.Builder // by the source
 	source := bus.New(bus.Options{
 		Servers: []string{l.nats}, Keys: keys, Name: "nats", Switch: kill, MaxStale: 2 * time.Second,
 		CredentialsURL: l.web.URL + api.CredentialsPath, TokenFile: l.write("token", l.token("refunds-1", nil)+"\n"),
 		CA:   string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.web.Certificate().Raw})),
 		Self: func() bus.Sidecar { return bus.Sidecar{Version: "test", Tools: []string{"orders"}} },
-		Log:  slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Log:  slog.New(slog.NewTextHandler(&said, nil)),
 		Observe: func(e bus.Event) {
 			switch {
 			case e.Name == "credentials" && e.Result == "ok":
@@ -310,7 +311,7 @@ func TestCredentialsAreRenewed(t *testing.T) {
 		},
 	})
 	check(t, source.Start())
-	defer source.Close()
+	t.Cleanup(source.Close)
 	stale := func() bool {
 		var s *killswitch.Stale
 		return errors.As(kill.Check(killswitch.Scope{Tool: "t", Risk: "high"}), &s)
@@ -331,6 +332,11 @@ func TestCredentialsAreRenewed(t *testing.T) {
 	})
 	if failed.Load() > 0 {
 		t.Errorf("%d requests have failed", failed.Load())
+	}
+	source.Close()
+	// The server ends a connection whose credentials have ended; it is to be opened again before.
+	if text := said.String(); strings.Contains(text, "bus lost") || strings.Contains(text, "level=ERROR") {
+		t.Error(text)
 	}
 }
 

@@ -242,7 +242,7 @@ func (i *issued) take(answer []byte) error {
 	if err != nil {
 		return fmt.Errorf("the answer %w", err)
 	}
-	life := time.Duration(c.Expires-c.Issued) * time.Second
+	life := time.Duration(c.Expires-c.Issued-1) * time.Second // both were cut to whole seconds
 	if c.Subject != i.public || life <= 0 || life > 24*time.Hour {
 		return errors.New("the answer is for another key, or does not end within a day")
 	}
