@@ -41,7 +41,9 @@ var may = map[string][]string{
 	"killswitch/central/login":   {"killswitch/central", "killswitch/central/api"},
 	"killswitch/central/console": {"killswitch/central", "killswitch/central/api", "killswitch/central/login", "killswitch/ledger"},
 	"killswitch/signals":         {"identity", "killswitch"},
-	"deploy/oci":                 {},
+	"deploy/oci":                 {"deploy/oci/layout"},
+	"deploy/oci/layout":          {},
+	"e2e/cluster":                {"deploy/oci/layout"},
 	"cmd/killswitch":             {"config", "killswitch/central", "killswitch/central/api", "killswitch/central/console", "killswitch/central/login", "killswitch/central/natsd", "killswitch/ledger", "killswitch/signals"},
 }
 

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/toolgate/toolgate/deploy/oci/layout"
 )
 
 const module = "github.com/toolgate/toolgate"
@@ -26,7 +28,7 @@ type compiler struct {
 	done    map[string]program
 }
 
-func (c *compiler) build(ctx context.Context, name string, p platform) (program, error) {
+func (c *compiler) build(ctx context.Context, name string, p layout.Platform) (program, error) {
 	key := name + "-" + p.Architecture
 	if done, ok := c.done[key]; ok {
 		return done, nil

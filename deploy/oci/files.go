@@ -5,45 +5,38 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/x509roots/fallback/bundle"
+
+	"github.com/toolgate/toolgate/deploy/oci/layout"
 )
 
 // uid is the user and group that the programs run as.
 const uid = 64117
 
-// file is an entry of an image's root file system: a folder if it ends in a slash.
-type file struct {
-	path     string // without a leading slash
-	mode     int64
-	data     []byte
-	owner    int
-	netAdmin bool
-}
-
 // baseFiles are the same in all images, and so one layer that is stored and pulled once: who the user is, where a program may write, and
 // which roots it trusts. Folders are listed before what they hold.
-func baseFiles() []file {
-	return []file{
-		{path: "etc/", mode: 0o755},
-		{path: "etc/passwd", mode: 0o644, data: []byte("root:x:0:0:root:/:/sbin/nologin\ntoolgate:x:64117:64117:Toolgate:/:/sbin/nologin\n")},
-		{path: "etc/group", mode: 0o644, data: []byte("root:x:0:\ntoolgate:x:64117:\n")},
-		{path: "etc/ssl/", mode: 0o755},
-		{path: "etc/ssl/certs/", mode: 0o755},
-		{path: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, data: roots()},
-		{path: "etc/toolgate/", mode: 0o755},
-		{path: "tmp/", mode: 0o1777},
-		{path: "var/", mode: 0o755},
-		{path: "var/lib/", mode: 0o755},
-		{path: "var/lib/toolgate/", mode: 0o700, owner: uid},
-		{path: "var/run/", mode: 0o755},
-		{path: "var/run/toolgate/", mode: 0o755, owner: uid},
+func baseFiles() []layout.File {
+	return []layout.File{
+		{Path: "etc/", Mode: 0o755},
+		{Path: "etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/:/sbin/nologin\ntoolgate:x:64117:64117:Toolgate:/:/sbin/nologin\n")},
+		{Path: "etc/group", Mode: 0o644, Data: []byte("root:x:0:\ntoolgate:x:64117:\n")},
+		{Path: "etc/ssl/", Mode: 0o755},
+		{Path: "etc/ssl/certs/", Mode: 0o755},
+		{Path: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Data: roots()},
+		{Path: "etc/toolgate/", Mode: 0o755},
+		{Path: "tmp/", Mode: 0o1777},
+		{Path: "var/", Mode: 0o755},
+		{Path: "var/lib/", Mode: 0o755},
+		{Path: "var/lib/toolgate/", Mode: 0o700, Owner: uid},
+		{Path: "var/run/", Mode: 0o755},
+		{Path: "var/run/toolgate/", Mode: 0o755, Owner: uid},
 	}
 }
 
 // programFiles are an image's own.
-func programFiles(k kind, prog program) []file {
-	return []file{
-		{path: k.program, mode: 0o755, data: prog.binary, netAdmin: k.netAdmin},
-		{path: "sbom.json", mode: 0o644, data: prog.sbom},
+func programFiles(k kind, prog program) []layout.File {
+	return []layout.File{
+		{Path: k.program, Mode: 0o755, Data: prog.binary, Capability: k.capability},
+		{Path: "sbom.json", Mode: 0o644, Data: prog.sbom},
 	}
 }
 

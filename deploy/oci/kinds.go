@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/deploy/oci/layout"
 )
 
 // kind is an image that can be made.
@@ -11,7 +13,7 @@ type kind struct {
 	name        string // of the image
 	program     string // the folder in cmd, and the file in the image
 	description string
-	netAdmin    bool // the file may raise the capability NET_ADMIN
+	capability  []byte // of the file
 }
 
 // kinds are all images. The fence is the sidecar once more, with a file capability, for the init container that writes nftables rules
@@ -19,7 +21,7 @@ type kind struct {
 // dropped would not even start (execve(2), EPERM).
 var kinds = []kind{
 	{name: "sidecar", program: "sidecar", description: "The proxy beside a tool"},
-	{name: "fence", program: "sidecar", description: "The sidecar's netinit, for an init container that is not root", netAdmin: true},
+	{name: "fence", program: "sidecar", description: "The sidecar's netinit, for an init container that is not root", capability: netAdminFile},
 	{name: "killswitch", program: "killswitch", description: "The control plane of the kill switch"},
 	{name: "injector", program: "injector", description: "Puts the sidecar into pods"},
 }
@@ -38,26 +40,18 @@ func kindsOf(names []string) ([]kind, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("image: found %q, expected some of %s", n, strings.Join(all, ", "))
 		}
-		if !slices.Contains(found, kinds[i]) {
+		if !slices.ContainsFunc(found, func(k kind) bool { return k.name == n }) {
 			found = append(found, kinds[i])
 		}
 	}
 	return found, nil
 }
 
-// platform is an operating system and an architecture by their Go names, which are OCI's as well.
-type platform struct {
-	OS           string `json:"os"`
-	Architecture string `json:"architecture"`
-}
-
-func (p platform) String() string { return p.OS + "/" + p.Architecture }
-
-func parsePlatform(name string) (platform, error) {
-	for _, p := range []platform{{"linux", "amd64"}, {"linux", "arm64"}} {
+func parsePlatform(name string) (layout.Platform, error) {
+	for _, p := range []layout.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "linux", Architecture: "arm64"}} {
 		if p.String() == name {
 			return p, nil
 		}
 	}
-	return platform{}, fmt.Errorf("platform: found %q, expected linux/amd64 or linux/arm64", name)
+	return layout.Platform{}, fmt.Errorf("platform: found %q, expected linux/amd64 or linux/arm64", name)
 }

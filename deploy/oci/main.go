@@ -24,6 +24,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/toolgate/toolgate/deploy/oci/layout"
 )
 
 func main() {
@@ -41,7 +43,7 @@ func main() {
 type options struct {
 	out, rootfs, sbom string // files and folders to write, empty if not wanted
 	prefix, version   string // of the images' names
-	platforms         []platform
+	platforms         []layout.Platform
 	kinds             []kind
 	created           time.Time
 }
@@ -107,9 +109,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	defer func() { _ = os.RemoveAll(bin) }()
 	programs := compiler{dir: bin, version: o.version, done: map[string]program{}}
-	var l layout
+	var l layout.Layout
 	for _, k := range o.kinds {
-		var images []image
+		var images []layout.Image
 		for _, p := range o.platforms {
 			prog, err := programs.build(ctx, k.program, p)
 			if err != nil {
@@ -129,16 +131,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		if o.out != "" {
 			name := o.prefix + "/" + k.name + ":" + o.version
-			l.add(name, images)
+			l.Add(name, images...)
 			for _, i := range images {
-				fmt.Fprintf(stdout, "%s %s %s %.1f MB compressed\n", name, i.platform, i.manifest.digest, float64(i.size)/1e6)
+				fmt.Fprintf(stdout, "%s %s %s %.1f MB compressed\n", name, i.Platform, i.Digest, float64(i.Size)/1e6)
 			}
 		}
 	}
 	if o.out == "" {
 		return nil
 	}
-	return writeFile(o.out, l.write)
+	return writeFile(o.out, l.Write)
 }
 
 // unpacked writes what is wanted of an image besides the tar.

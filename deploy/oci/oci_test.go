@@ -16,7 +16,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/deploy/oci/layout"
 )
+
+var amd64 = layout.Platform{OS: "linux", Architecture: "amd64"}
 
 // made runs the command and reads what it wrote.
 func made(t *testing.T, args ...string) read {
@@ -85,29 +89,36 @@ func wantRoots(t *testing.T, name string, text []byte) {
 	}
 }
 
-// TestSeveralPlatforms: one name for all, and the architecture is the binary's.
+// TestSeveralPlatforms: one name for all, an index of its own.
 func TestSeveralPlatforms(t *testing.T) {
-	prog := program{[]byte("binary"), []byte("{}")}
-	var l layout
-	var images []image
-	for _, p := range []platform{{"linux", "amd64"}, {"linux", "arm64"}} {
-		i, err := newImage(kinds[0], p, prog, options{version: "1"})
+	var l layout.Layout
+	var images []layout.Image
+	for _, arch := range []string{"amd64", "arm64"} {
+		i, err := newImage(kinds[0], layout.Platform{OS: "linux", Architecture: arch}, program{[]byte(arch), []byte("{}")}, options{version: "1"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		images = append(images, i)
 	}
-	l.add("registry.example:5000/toolgate/sidecar:1", images)
-	d, blobs, err := l.images[0].entry()
-	if err != nil {
+	l.Add("registry.example:5000/toolgate/sidecar:1", images...)
+	var text bytes.Buffer
+	if err := l.Write(&text); err != nil {
 		t.Fatal(err)
 	}
-	var x index
-	if err := json.Unmarshal(blobs[len(blobs)-1].data, &x); err != nil || len(x.Manifests) != 2 {
-		t.Fatalf("found %+v, %v", x, err)
+	outer := readTar(t, &text)
+	var top, inner layout.Index
+	if err := json.Unmarshal(outer["index.json"].data, &top); err != nil || len(top.Manifests) != 1 {
+		t.Fatalf("found %+v, %v", top, err)
 	}
-	if d.MediaType != indexType || x.Manifests[1].Platform.Architecture != "arm64" || d.Annotations["org.opencontainers.image.ref.name"] != "1" {
-		t.Errorf("found %+v, of %+v", d, x)
+	d := top.Manifests[0]
+	if d.MediaType != layout.IndexType || d.Annotations["org.opencontainers.image.ref.name"] != "1" {
+		t.Errorf("found %+v", d)
+	}
+	if err := json.Unmarshal(outer["blobs/"+strings.ReplaceAll(d.Digest, ":", "/")].data, &inner); err != nil || len(inner.Manifests) != 2 {
+		t.Fatalf("found %+v, %v", inner, err)
+	}
+	if inner.Manifests[0].Platform.Architecture != "amd64" || inner.Manifests[1].Platform.Architecture != "arm64" {
+		t.Errorf("found %+v", inner)
 	}
 }
 
@@ -117,15 +128,15 @@ func TestReproducible(t *testing.T) {
 	var digests, boms []string
 	for _, source := range []string{"", elsewhere} {
 		c := compiler{source: source, dir: t.TempDir(), version: "1", done: map[string]program{}}
-		prog, err := c.build(t.Context(), "sidecar", platform{"linux", "amd64"})
+		prog, err := c.build(t.Context(), "sidecar", amd64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		i, err := newImage(kinds[0], platform{"linux", "amd64"}, prog, options{version: "1", created: time.Unix(1e9, 0).UTC()})
+		i, err := newImage(kinds[0], amd64, prog, options{version: "1", created: time.Unix(1e9, 0).UTC()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		digests, boms = append(digests, i.manifest.digest), append(boms, string(prog.sbom))
+		digests, boms = append(digests, i.Digest), append(boms, string(prog.sbom))
 	}
 	if digests[0] != digests[1] || boms[0] != boms[1] {
 		t.Errorf("two builds of one source differ: %v", digests)

@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"maps"
@@ -11,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/deploy/oci/layout"
 )
 
 // read is what a tar holds, by the images' names.
@@ -19,7 +23,7 @@ type read map[string]readImage
 func (r read) names() []string { return slices.Sorted(maps.Keys(r)) }
 
 type readImage struct {
-	config imageConfig
+	config layout.Config
 	files  map[string]*readFile
 	size   int
 }
@@ -45,7 +49,7 @@ func readLayout(t *testing.T, name string) read {
 	}
 	defer func() { _ = f.Close() }()
 	outer := readTar(t, f)
-	get := func(d descriptor, v any) []byte {
+	get := func(d layout.Descriptor, v any) []byte {
 		data := outer["blobs/"+strings.ReplaceAll(d.Digest, ":", "/")]
 		if data == nil || digest(data.data) != d.Digest || len(data.data) != d.Size {
 			t.Fatalf("blob %s is missing or another", d.Digest)
@@ -57,13 +61,13 @@ func readLayout(t *testing.T, name string) read {
 		}
 		return data.data
 	}
-	var x index
+	var x layout.Index
 	if err := json.Unmarshal(outer["index.json"].data, &x); err != nil {
 		t.Fatal(err)
 	}
 	all := read{}
 	for _, d := range x.Manifests {
-		var m manifest
+		var m layout.Manifest
 		i := readImage{files: map[string]*readFile{}}
 		i.size = len(get(d, &m)) + len(get(m.Config, &i.config))
 		for n, l := range m.Layers {
@@ -104,4 +108,9 @@ func readTar(t *testing.T, r io.Reader) map[string]*readFile {
 		}
 		all[h.Name] = &readFile{*h, data}
 	}
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }

@@ -2,8 +2,12 @@
 
 package main
 
-import "errors"
+import (
+	"errors"
 
-func unpack(string, []file) error {
+	"github.com/toolgate/toolgate/deploy/oci/layout"
+)
+
+func unpack(string, []layout.File) error {
 	return errors.New("-rootfs: expected Linux, which has file capabilities")
 }

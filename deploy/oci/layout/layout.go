@@ -1,4 +1,4 @@
-package main
+package layout
 
 import (
 	"archive/tar"
@@ -7,31 +7,33 @@ import (
 	"time"
 )
 
-const indexType = "application/vnd.oci.image.index.v1+json"
+// IndexType is the media type of an [Index].
+const IndexType = "application/vnd.oci.image.index.v1+json"
 
-// index names manifests (OCI image specification 1.1, image-index.md).
-type index struct {
+// Index names manifests (image-index.md).
+type Index struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	MediaType     string       `json:"mediaType"`
-	Manifests     []descriptor `json:"manifests"`
+	Manifests     []Descriptor `json:"manifests"`
 }
 
-// layout is an OCI image layout (image-layout.md).
-type layout struct {
+// Layout is an image layout (image-layout.md). The zero value is empty.
+type Layout struct {
 	images []namedImage
 }
 
 type namedImage struct {
 	name   string
-	images []image // one for each platform
+	images []Image // one for each platform
 }
 
-func (l *layout) add(name string, images []image) {
-	l.images = append(l.images, namedImage{name, images})
+// Add adds an image under a full name with a tag: one image for each platform, at least one.
+func (l *Layout) Add(name string, platforms ...Image) {
+	l.images = append(l.images, namedImage{name, platforms})
 }
 
-// write writes the layout as a tar, each blob once.
-func (l *layout) write(w io.Writer) error {
+// Write writes the layout as a tar, each blob once. Errors are w's.
+func (l *Layout) Write(w io.Writer) error {
 	t := tar.NewWriter(w)
 	written := map[string]bool{}
 	add := func(name string, data []byte) error {
@@ -39,9 +41,9 @@ func (l *layout) write(w io.Writer) error {
 			return nil
 		}
 		written[name] = true
-		return addFile(t, file{path: name, mode: 0o644, data: data}, time.Unix(0, 0))
+		return addFile(t, File{Path: name, Mode: 0o644, Data: data}, time.Unix(0, 0))
 	}
-	top := index{SchemaVersion: 2, MediaType: indexType}
+	top := Index{SchemaVersion: 2, MediaType: IndexType}
 	for _, named := range l.images {
 		d, blobs, err := named.entry()
 		if err != nil {
@@ -54,7 +56,7 @@ func (l *layout) write(w io.Writer) error {
 			}
 		}
 	}
-	text, err := newJSON(indexType, top)
+	text, err := newJSON(IndexType, top)
 	if err != nil {
 		return err
 	}
@@ -68,18 +70,18 @@ func (l *layout) write(w io.Writer) error {
 }
 
 // entry is an image's place in the index, and its blobs: one manifest, or an index of its own if there are several platforms.
-func (n namedImage) entry() (descriptor, []blob, error) {
+func (n namedImage) entry() (Descriptor, []blob, error) {
 	var blobs []blob
-	inner := index{SchemaVersion: 2, MediaType: indexType}
+	inner := Index{SchemaVersion: 2, MediaType: IndexType}
 	for _, i := range n.images {
 		blobs = append(append(blobs, i.parts...), i.manifest)
 		d := i.manifest.descriptor()
-		d.Platform = &i.platform
+		d.Platform = &i.Platform
 		inner.Manifests = append(inner.Manifests, d)
 	}
 	d := inner.Manifests[0]
 	if len(n.images) > 1 {
-		b, err := newJSON(indexType, inner)
+		b, err := newJSON(IndexType, inner)
 		if err != nil {
 			return d, nil, err
 		}
