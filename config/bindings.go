@@ -106,7 +106,7 @@ func (c *sidecar) tokenExchange(f field[rawTokenExchange]) *broker.TokenExchange
 	ca, _ := c.roots(raw.CAFile)
 	actor := c.secretFile(raw.ActorTokenFile)
 	if actor == "" {
-		actor = c.resolve(c.raw.Identity.V.WorkloadTokenFile.V)
+		actor = c.resolve(c.raw.Identity.V.WorkloadTokenFile)
 	}
 	for _, t := range []field[string]{raw.SubjectTokenType, raw.ActorTokenType} {
 		if u, err := url.Parse(t.V); t.V != "" && (err != nil || !u.IsAbs()) {

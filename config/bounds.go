@@ -11,9 +11,9 @@ const (
 )
 
 // bounded refuses what exceeds the bounds, before anything recurses.
-func (r *report) bounded(file string, tokens token.Tokens) bool {
+func (r *report) bounded(start mark, tokens token.Tokens) bool {
 	if len(tokens) > maxTokens {
-		r.errorf(mark{file, 1, 1}, "found %d tokens, expected at most %d", len(tokens), maxTokens)
+		r.errorf(start, "found %d tokens, expected at most %d", len(tokens), maxTokens)
 		return false
 	}
 	flow, prefixes, line := 0, 0, 0
@@ -35,11 +35,11 @@ func (r *report) bounded(file string, tokens token.Tokens) bool {
 			prefixes++
 		}
 		if flow+prefixes+len(block) > maxDepth {
-			r.errorf(mark{file, p.Line, p.Column}, "found nesting deeper than %d levels, expected less", maxDepth)
+			r.errorf(mark{start.file, p.Line, p.Column}, "found nesting deeper than %d levels, expected less", maxDepth)
 			return false
 		}
 		if block.keys() > maxKeys {
-			r.errorf(mark{file, p.Line, p.Column}, "found a mapping of more than %d keys, expected fewer", maxKeys)
+			r.errorf(mark{start.file, p.Line, p.Column}, "found a mapping of more than %d keys, expected fewer", maxKeys)
 			return false
 		}
 	}

@@ -96,7 +96,10 @@ var (
 )
 
 // decoder fills raw structs from nodes by reflection and reports every mistake.
-type decoder struct{ *report }
+type decoder struct {
+	*report
+	without string // a required key that the file may not have, because what it stands for is elsewhere
+}
 
 // keys decodes a mapping into the struct v, whose keys must be addressable fields.
 func (d *decoder) keys(n *node, v reflect.Value) bool {
@@ -119,7 +122,7 @@ func (d *decoder) keys(n *node, v reflect.Value) bool {
 		v.Field(k.index).Addr().Interface().(anyField).decode(d, e.value, k)
 	}
 	for _, k := range known {
-		if !seen[k.name] {
+		if k.required = k.required && k.name != d.without; !seen[k.name] {
 			v.Field(k.index).Addr().Interface().(anyField).absent(d, n.at, k)
 		}
 	}

@@ -22,6 +22,10 @@ func (l *loader) inputFields(ref field[string], manifestFile string) []string {
 	if !ref.ok {
 		return nil
 	}
+	if l.dir == "" {
+		l.warnf(ref.at, "the input schema %s is out of reach of a config from the environment, no property name will appear in records", quote(ref.V))
+		return nil
+	}
 	if strings.Contains(ref.V, "://") {
 		l.warnf(ref.at, "the input schema %s is not a file, no property name will appear in records", quote(ref.V))
 		return nil
@@ -30,7 +34,7 @@ func (l *loader) inputFields(ref field[string], manifestFile string) []string {
 		l.errorf(ref.at, "found %s, expected a path within the manifest's folder", quote(ref.V))
 		return nil
 	}
-	b, err := l.open(filepath.Join(filepath.Dir(manifestFile), ref.V))
+	b, err := l.open(filepath.Join(filepath.Dir(l.resolveBase(manifestFile)), ref.V))
 	if errors.Is(err, fs.ErrNotExist) {
 		l.warnf(ref.at, "the input schema %s is missing, no property name will appear in records", quote(ref.V))
 		return nil

@@ -56,7 +56,7 @@ func (c *sidecar) digest(issuers []identity.Issuer) string {
 		is.Client = nil
 		_, _ = fmt.Fprintf(h, "%+v\n", is)
 		if ca := c.raw.Identity.V.Issuers.V[i].V.CAFile; ca.ok && ca.V != "" {
-			_, _ = h.Write(c.read[c.resolve(ca.V)])
+			_, _ = h.Write(c.read[c.path(ca.V)])
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -103,7 +103,9 @@ func (l *loader) roots(f field[string]) (abs string, pool *x509.CertPool) {
 	if !f.ok || f.V == "" {
 		return "", nil
 	}
-	abs = l.resolve(f.V)
+	if abs = l.resolve(f); abs == "" {
+		return "", nil
+	}
 	b, err := l.open(abs)
 	if err != nil {
 		l.errorf(f.at, "found %s, expected a readable file: %v", quote(f.V), err)

@@ -13,7 +13,7 @@ import (
 // killSwitch checks where revocations come from.
 func (c *sidecar) killSwitch() KillSwitch {
 	raw := &c.raw.KillSwitch.V
-	k := KillSwitch{File: c.resolve(raw.File.V), NATS: c.nats(&raw.NATS.V), MaxStale: raw.MaxStale.V, StateDir: c.resolve(raw.StateDir.V), StaleRisks: c.staleRisks(raw.Risks)}
+	k := KillSwitch{File: c.resolve(raw.File), NATS: c.nats(&raw.NATS.V), MaxStale: raw.MaxStale.V, StateDir: c.resolve(raw.StateDir), StaleRisks: c.staleRisks(raw.Risks)}
 	control := len(raw.NATS.V.Servers.V) > 0
 	switch {
 	case k.File == "" && !control:

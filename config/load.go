@@ -14,17 +14,26 @@ import (
 	"github.com/toolgate/toolgate/killswitch/signals"
 )
 
-// Load reads a config file and the manifests that it names (relative to it) and checks all of it. The error is Problems.
-func Load(path string) (*Snapshot, error) {
-	l, err := newLoader(path)
+// Load reads a config file and the manifests that it names (relative to it) and checks all of it. The manifests may be further
+// documents of the file instead. env:NAME in place of a file stands for the environment variable NAME, which holds such documents:
+// then there is no folder, so every file that they name is absolute. The error is Problems.
+func Load(name string) (*Snapshot, error) {
+	l, err := newLoader(name)
 	if err != nil {
 		return nil, err
 	}
-	raw, ok := decodeFile[rawConfig](l, path, "Sidecar")
+	b, ok := l.bundle(name)
 	if !ok {
 		return nil, l.err()
 	}
-	c := &sidecar{loader: l, raw: raw, tools: map[string]*manifest{}}
+	c := &sidecar{loader: l, bundle: b, tools: map[string]*manifest{}}
+	d := decoder{report: &l.report}
+	if b.together {
+		d.without = "manifests"
+	}
+	if c.raw, ok = decodeDocument[rawConfig](l, d, b.config, "Sidecar"); !ok {
+		return nil, l.err()
+	}
 	s := c.snapshot()
 	if err := l.err(); err != nil {
 		return nil, err
@@ -39,7 +48,7 @@ func LoadManifest(path string) (*Tool, []Problem, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m := l.manifest(path)
+	m := l.manifest(path, nil)
 	if err := l.err(); err != nil {
 		return nil, sorted(l.warnings), err
 	}
@@ -85,12 +94,15 @@ func LoadSignals(path string) (signals.Config, error) {
 type loader struct {
 	report
 	base  string            // folder of the first file, as the user named it, for messages
-	dir   string            // the same, absolute; relative names start here
+	dir   string            // the same, absolute; relative names start here; empty: there is no folder
 	files []string          // absolute, in the order of reading
 	read  map[string][]byte // contents by absolute name; they make the revision
 }
 
 func newLoader(path string) (*loader, error) {
+	if strings.HasPrefix(path, environment) {
+		return &loader{read: map[string][]byte{}}, nil
+	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, Problems{{path, 1, 1, "found a name that cannot be made absolute, expected a file"}}
@@ -98,8 +110,18 @@ func newLoader(path string) (*loader, error) {
 	return &loader{base: filepath.Dir(path), dir: filepath.Dir(abs), read: map[string][]byte{}}, nil
 }
 
-// resolve makes a file name absolute. Empty stays empty.
-func (l *loader) resolve(name string) string {
+// resolve makes a file name absolute. Empty stays empty, and so becomes, with a mistake, a name that starts at a folder where there
+// is none.
+func (l *loader) resolve(f field[string]) string {
+	if l.dir == "" && f.V != "" && !filepath.IsAbs(f.V) {
+		l.errorf(f.at, "found the relative name %s, expected an absolute one: a config from the environment has no folder", quote(f.V))
+		return ""
+	}
+	return l.path(f.V)
+}
+
+// path is resolve without the mistake.
+func (l *loader) path(name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
 	}
@@ -146,22 +168,34 @@ func (l *loader) revision() string {
 // decodeFile reads one YAML or JSON file into its raw form. ok is false when there is nothing to check further; the
 // raw form of a file with mistakes is still checked, so that all come at once.
 func decodeFile[T any](l *loader, path, kind string) (raw *T, ok bool) {
-	abs := l.resolveBase(path)
-	b, err := l.open(abs)
-	if err != nil {
-		l.errorf(mark{path, 1, 1}, "found no readable file, expected one: %v", err)
+	b, ok := l.file(path)
+	if !ok {
 		return nil, false
 	}
 	text, ok := l.text(path, b)
 	if !ok {
 		return nil, false
 	}
-	root := l.parse(path, text)
+	return decodeDocument[T](l, decoder{report: &l.report}, document{text, mark{path, 1, 1}}, kind)
+}
+
+// file reads a file that must be there.
+func (l *loader) file(path string) ([]byte, bool) {
+	b, err := l.open(l.resolveBase(path))
+	if err != nil {
+		l.errorf(mark{path, 1, 1}, "found no readable file, expected one: %v", err)
+	}
+	return b, err == nil
+}
+
+// decodeDocument is decodeFile for text that is at hand.
+func decodeDocument[T any](l *loader, d decoder, doc document, kind string) (raw *T, ok bool) {
+	root := l.parse(doc.at, unindented(doc.text))
 	if root == nil || !l.rightKind(root, kind) {
 		return nil, false
 	}
 	raw = new(T)
-	(&decoder{&l.report}).keys(root, reflect.ValueOf(raw).Elem())
+	d.keys(root, reflect.ValueOf(raw).Elem())
 	return raw, root.kind == mappingNode
 }
 

@@ -16,17 +16,23 @@ type manifest struct {
 	sound bool // without a mistake of its own
 }
 
-// manifest reads one manifest. It returns nil when not even the name could be read.
-func (l *loader) manifest(path string) *manifest {
+// manifest reads one manifest, from its file or from a document that stands in another. It returns nil when not even the name
+// could be read.
+func (l *loader) manifest(path string, doc *document) *manifest {
 	before := len(l.mistakes)
-	raw, ok := decodeFile[rawManifest](l, path, "")
+	var raw *rawManifest
+	var ok bool
+	if doc != nil {
+		raw, ok = decodeDocument[rawManifest](l, decoder{report: &l.report}, *doc, "")
+	} else {
+		raw, ok = decodeFile[rawManifest](l, path, "")
+	}
 	if !ok {
 		return nil
 	}
 	l.manifestWarnings(raw)
 	t := &Tool{
 		Name: string(raw.Name.V), Owner: raw.Owner.V, Version: string(raw.Version.V), Description: raw.Description.V,
-		File:                l.resolveBase(path),
 		Risk:                string(raw.Risk.V),
 		CapabilityClasses:   l.capabilityClasses(raw),
 		RequiredScopes:      plain(raw.RequiredScopes.V),
@@ -42,7 +48,7 @@ func (l *loader) manifest(path string) *manifest {
 	}
 	t.RequiredTraceFields = l.traceFields(raw)
 	in := choose(l, raw.InputSchemaRef, raw.InputSchema, "inputSchemaRef", "input_schema")
-	t.InputSchemaRef, t.InputFields = in.V, l.inputFields(in, t.File)
+	t.InputSchemaRef, t.InputFields = in.V, l.inputFields(in, path)
 	t.OutputSchemaRef = choose(l, raw.OutputSchemaRef, raw.OutputSchema, "outputSchemaRef", "output_schema").V
 	t.Policy = l.policy(&raw.Egress.V)
 	t.Scrubber = redact.NewScrubber(t.RedactFields)

@@ -55,9 +55,9 @@ func (c *sidecar) resolver(f field[string]) string {
 // intercept checks the CA under which leaves are minted.
 func (c *sidecar) intercept() Intercept {
 	raw := &c.raw.Intercept.V
-	out := Intercept{CAOutFile: c.resolve(raw.CAOutFile.V), Targets: valid(raw.Targets.V)}
+	out := Intercept{CAOutFile: c.resolve(raw.CAOutFile), Targets: valid(raw.Targets.V)}
 	cert, key := raw.CACertFile, raw.CAKeyFile
-	out.CACertFile, out.CAKeyFile = c.resolve(cert.V), c.resolve(key.V)
+	out.CACertFile, out.CAKeyFile = c.resolve(cert), c.resolve(key)
 	switch {
 	case cert.V == "" && key.V == "":
 		if out.CAOutFile == "" && len(c.raw.Broker.V.Bindings.V)+len(out.Targets) > 0 {
@@ -70,6 +70,9 @@ func (c *sidecar) intercept() Intercept {
 	case key.V == "":
 		c.errorf(cert.at, "found caCertFile without caKeyFile, expected both or neither")
 		return out
+	}
+	if out.CACertFile == "" || out.CAKeyFile == "" {
+		return out // a relative name where there is no folder
 	}
 	if out.CAOutFile == out.CAKeyFile {
 		c.errorf(raw.CAOutFile.at, "found caOutFile on the file of the CA's key, expected another")

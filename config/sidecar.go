@@ -11,6 +11,7 @@ import (
 // sidecar checks a decoded config and builds its Snapshot.
 type sidecar struct {
 	*loader
+	bundle   bundle
 	raw      *rawConfig
 	tools    map[string]*manifest
 	unnamed  bool     // a manifest's name could not be read, so an unknown tool may be that one
@@ -66,6 +67,10 @@ func limits(raw *rawLimits) Limits {
 // loadManifests reads every manifest that the patterns match, and registers it even if it has mistakes, so that what
 // names its tool is not reported as well.
 func (c *sidecar) loadManifests() {
+	if c.bundle.together {
+		c.bundledManifests()
+		return
+	}
 	seen := map[string]bool{}
 	c.unnamed = !c.raw.Manifests.ok
 	for _, f := range c.raw.Manifests.V {
@@ -87,9 +92,23 @@ func (c *sidecar) loadManifests() {
 		for _, file := range files {
 			if !seen[file] {
 				seen[file] = true
-				c.register(c.loader.manifest(c.display(file)))
+				c.register(c.loader.manifest(c.display(file), nil))
 			}
 		}
+	}
+}
+
+// bundledManifests reads the manifests that stand behind the config.
+func (c *sidecar) bundledManifests() {
+	if f := c.raw.Manifests; f.present {
+		c.errorf(f.at, "found manifests, expected none: the manifests are the documents behind this one")
+	}
+	if len(c.bundle.manifests) == 0 {
+		c.errorf(c.bundle.config.at, "found no manifest behind the config, expected one for each tool as a further document, after a line ---")
+		c.unnamed = true
+	}
+	for _, doc := range c.bundle.manifests {
+		c.register(c.loader.manifest(doc.at.file, &doc))
 	}
 }
 
@@ -124,9 +143,9 @@ func (c *sidecar) tool(f field[name]) *manifest {
 }
 
 func (c *sidecar) auditOutput() string {
-	out := c.raw.Audit.V.Output.V
-	if out == "stdout" || out == "stderr" {
-		return out
+	out := c.raw.Audit.V.Output
+	if out.V == "stdout" || out.V == "stderr" {
+		return out.V
 	}
 	return c.resolve(out)
 }
@@ -144,8 +163,8 @@ func (l *loader) secretFile(f field[string]) string {
 	if !f.ok || f.V == "" {
 		return ""
 	}
-	abs := l.resolve(f.V)
-	if err := readableFile(abs); err != nil {
+	abs := l.resolve(f)
+	if err := readableFile(abs); abs != "" && err != nil {
 		l.errorf(f.at, "found %s, expected a readable file: %v", quote(f.V), err)
 	}
 	return abs
@@ -156,7 +175,10 @@ func (c *sidecar) keyFile(f field[string]) string {
 	if !f.ok || f.V == "" {
 		return ""
 	}
-	abs := c.resolve(f.V)
+	abs := c.resolve(f)
+	if abs == "" {
+		return ""
+	}
 	if _, err := c.open(abs); err != nil {
 		c.errorf(f.at, "found %s, expected a readable file: %v", quote(f.V), err)
 	}

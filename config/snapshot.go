@@ -150,7 +150,6 @@ type Limits struct {
 // Tool is one manifest, ready to use.
 type Tool struct {
 	Name, Owner, Version, Description string
-	File                              string // where it was read
 	Risk                              string
 	CapabilityClasses                 []string
 	RequiredScopes                    []string

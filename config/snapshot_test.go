@@ -151,7 +151,7 @@ func TestToolArrives(t *testing.T) {
 	equal(t, "tool", tool, Tool{
 		Name: "draft_refund_request", Owner: "support-platform", Version: "2026-06-17",
 		Description: "Creates a refund draft for human approval. It does not issue money.",
-		File:        filepath.Join(dir, "manifests/refund.yaml"), Risk: "high", CapabilityClasses: []string{"read_private", "write_side_effect"},
+		Risk:        "high", CapabilityClasses: []string{"read_private", "write_side_effect"},
 		RequiredScopes: []string{"orders:read", "refunds:draft"}, SideEffects: "draft", IdempotencyRequired: false, Timeout: 5 * time.Second,
 		InputSchemaRef: "schemas/refund-draft-input.json", OutputSchemaRef: "schemas/refund-draft-output.json",
 		InputFields:         []string{"amount", "lines", "note", "order_id", "properties", "sku"},

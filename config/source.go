@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -48,8 +49,7 @@ func plainError(err error) error {
 	return err
 }
 
-// text checks that b is UTF-8 text without control characters and returns it ready for the parser: no byte order
-// mark, and in JSON no tabs between the tokens (YAML forbids them and the parser miscounts columns after them).
+// text checks that b is UTF-8 text without control characters and returns it without a byte order mark.
 func (r *report) text(file string, b []byte) (string, bool) {
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
 	line, col, ok := 1, 1, true
@@ -69,15 +69,16 @@ func (r *report) text(file string, b []byte) (string, bool) {
 			line, col = line+1, 1
 		}
 	}
-	if ok && json.Valid(b) {
-		b = untab(b)
-	}
 	return string(b), ok
 }
 
-// untab replaces the tabs of valid JSON that stand outside strings, where they mean nothing.
-func untab(b []byte) []byte {
-	out, inString := bytes.Clone(b), false
+// unindented makes JSON ready for a parser of YAML: no tabs between the tokens, which YAML forbids and after which the parser
+// miscounts columns. They mean nothing there.
+func unindented(text string) string {
+	if !strings.Contains(text, "\t") || !json.Valid([]byte(text)) {
+		return text
+	}
+	out, inString := []byte(text), false
 	for i := 0; i < len(out); i++ {
 		switch {
 		case inString && out[i] == '\\':
@@ -88,7 +89,7 @@ func untab(b []byte) []byte {
 			out[i] = ' '
 		}
 	}
-	return out
+	return string(out)
 }
 
 // readableFile returns an error unless path is a regular file, or a symlink to one, that this process may read.

@@ -43,38 +43,39 @@ type entry struct {
 
 var plainDate = regexp.MustCompile(`^\d{4}-\d{1,2}-\d{1,2}([Tt ]|$)`)
 
-// parse reads text as one YAML document (JSON is one as well) and returns its tree, or nil after a syntax error.
-func (r *report) parse(file, text string) (root *node) {
+// parse reads text, which begins at a place, as one YAML document (JSON is one as well) and returns its tree, or nil after a
+// syntax error.
+func (r *report) parse(at mark, text string) (root *node) {
 	defer func() {
 		if p := recover(); p != nil { // the parser's fault; the file is refused all the same
-			r.errorf(mark{file, 1, 1}, "found text that cannot be parsed, expected YAML or JSON")
+			r.errorf(at, "found text that cannot be parsed, expected YAML or JSON")
 			root = nil
 		}
 	}()
 	tokens := lexer.Tokenize(text)
-	if !r.bounded(file, tokens) {
+	if !r.bounded(at, tokens) {
 		return nil
 	}
 	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		r.syntax(file, err)
+		r.syntax(at, err)
 		return nil
 	}
-	return (&tree{r, file}).document(parsed.Docs)
+	return (&tree{r, at}).document(parsed.Docs)
 }
 
 // syntax reports a parser's error, whose interface is not exported.
-func (r *report) syntax(file string, err error) {
+func (r *report) syntax(start mark, err error) {
 	var positioned interface {
 		GetToken() *token.Token
 		GetMessage() string
 	}
 	if !errors.As(err, &positioned) || positioned.GetToken() == nil {
-		r.errorf(mark{file, 1, 1}, "found text that cannot be parsed, expected YAML or JSON")
+		r.errorf(start, "found text that cannot be parsed, expected YAML or JSON")
 		return
 	}
 	p, message := positioned.GetToken().Position, positioned.GetMessage()
-	at := mark{file, max(p.Line, 1), max(p.Column, 1)}
+	at := mark{start.file, max(p.Line, 1), max(p.Column, 1)}
 	if strings.Contains(message, "'\t'") {
 		r.errorf(at, "found a tab, expected spaces: YAML is not indented with tabs")
 		return
@@ -84,7 +85,7 @@ func (r *report) syntax(file string, err error) {
 
 type tree struct {
 	*report
-	file string
+	start mark // of the text
 }
 
 func (t *tree) document(docs []*ast.DocumentNode) *node {
@@ -97,7 +98,7 @@ func (t *tree) document(docs []*ast.DocumentNode) *node {
 		if root != nil {
 			at := root.at
 			if d.Start != nil {
-				at = mark{t.file, d.Start.Position.Line, d.Start.Position.Column}
+				at = mark{t.start.file, d.Start.Position.Line, d.Start.Position.Column}
 			}
 			t.errorf(at, "found a second document, expected one per file")
 			break
@@ -105,7 +106,7 @@ func (t *tree) document(docs []*ast.DocumentNode) *node {
 		root = t.node(d.Body)
 	}
 	if root == nil || root.kind == nullNode {
-		t.errorf(mark{t.file, 1, 1}, "found an empty file, expected a mapping")
+		t.errorf(t.start, "found an empty file, expected a mapping")
 		return nil
 	}
 	return root
@@ -113,15 +114,15 @@ func (t *tree) document(docs []*ast.DocumentNode) *node {
 
 func (t *tree) mark(n ast.Node) mark {
 	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
-		return mark{t.file, 1, 1}
+		return t.start
 	}
 	p := n.GetToken().Position
-	return mark{t.file, max(p.Line, 1), max(p.Column, 1)}
+	return mark{t.start.file, max(p.Line, 1), max(p.Column, 1)}
 }
 
 func (t *tree) node(n ast.Node) *node {
 	if n == nil {
-		return &node{kind: nullNode, at: mark{t.file, 1, 1}}
+		return &node{kind: nullNode, at: t.start}
 	}
 	at := t.mark(n)
 	switch n := n.(type) {

@@ -108,7 +108,7 @@ func flagsOnly(_ *cobra.Command, args []string) error {
 
 // configFlag adds --config, which every command but quickstart needs.
 func configFlag(cmd *cobra.Command) *string {
-	path := cmd.Flags().StringP("config", "c", "", "the sidecar's config `file`")
+	path := cmd.Flags().StringP("config", "c", "", "the sidecar's config `file`, or env:NAME for the environment variable that holds it")
 	if err := cmd.MarkFlagRequired("config"); err != nil {
 		panic(err) // the flag was added one line above
 	}
