@@ -73,7 +73,7 @@ var barred = map[string][]string{
 	"github.com/prometheus/client_golang": {"proxy", "killswitch/central", "killswitch/central/api"},
 	"github.com/nats-io/nats-server":      {"killswitch/central/natsd", "killswitch/bus/bustest"},
 	"github.com/nats-io/nats.go":          {"killswitch/bus", "killswitch/bus/bustest", "killswitch/central", "killswitch/central/natsd", "cmd/killswitch", "e2e"},
-	"github.com/miekg/dns":                {"proxy"},
+	"github.com/miekg/dns":                {"proxy", "e2e/cluster"},
 	"github.com/spf13/cobra":              {"cmd/sidecar", "cmd/killswitch"},
 	"github.com/fsnotify/fsnotify":        {"config"},
 	"github.com/coreos/go-oidc":           {"identity", "killswitch/central/login"},

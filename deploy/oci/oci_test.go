@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"debug/buildinfo"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,23 +24,36 @@ import (
 
 var amd64 = layout.Platform{OS: "linux", Architecture: "amd64"}
 
-// made runs the command and reads what it wrote.
-func made(t *testing.T, args ...string) read {
+// tarball is what the command writes, made once for all tests.
+var tarball = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "toolgate-oci-test-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	out := filepath.Join(dir, "images.tar")
+	if err := run(context.Background(), []string{"-o", out, "-version", "1.2.3", "sidecar", "fence"}, io.Discard, io.Discard); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(out)
+})
+
+func made(t *testing.T) read {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "images.tar")
-	if err := run(t.Context(), append([]string{"-o", out}, args...), io.Discard, io.Discard); err != nil {
+	text, err := tarball()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return readLayout(t, out)
+	return readLayout(t, text)
 }
 
 // TestImages reads a tar back the way that an engine would, and starts the program in it.
 func TestImages(t *testing.T) {
-	l := made(t, "-version", "1.2.3", "sidecar", "fence")
-	if want := []string{"toolgate/fence:1.2.3", "toolgate/sidecar:1.2.3"}; !slices.Equal(l.names(), want) {
+	l := made(t)
+	if want := []string{"docker.io/toolgate/fence:1.2.3", "docker.io/toolgate/sidecar:1.2.3"}; !slices.Equal(l.names(), want) {
 		t.Fatalf("found images %v, expected %v", l.names(), want)
 	}
-	for name, i := range l {
+	for name, i := range l { // names are complete, as Kubernetes makes them of those in pods
 		if i.config.Config.User != "64117:64117" || !slices.Equal(i.config.Config.Entrypoint, []string{"/sidecar"}) {
 			t.Errorf("%s: found %+v", name, i.config.Config)
 		}
@@ -57,17 +72,17 @@ func TestImages(t *testing.T) {
 		wantRoots(t, name, i.files["etc/ssl/certs/ca-certificates.crt"].data)
 	}
 	capability := "SCHILY.xattr.security.capability"
-	if got := l["toolgate/fence:1.2.3"].files["sidecar"].header.PAXRecords[capability]; got != string(netAdminFile) {
+	if got := l["docker.io/toolgate/fence:1.2.3"].files["sidecar"].header.PAXRecords[capability]; got != string(netAdminFile) {
 		t.Errorf("the fence's file has capability %q", got)
 	}
-	if got := l["toolgate/sidecar:1.2.3"].files["sidecar"].header.PAXRecords[capability]; got != "" {
+	if got := l["docker.io/toolgate/sidecar:1.2.3"].files["sidecar"].header.PAXRecords[capability]; got != "" {
 		t.Errorf("the sidecar's file has a capability: %q", got)
 	}
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("NOT TESTED: the program in the image is for linux/amd64")
 	}
 	file := filepath.Join(t.TempDir(), "sidecar")
-	if err := os.WriteFile(file, l["toolgate/sidecar:1.2.3"].files["sidecar"].data, 0o755); err != nil {
+	if err := os.WriteFile(file, l["docker.io/toolgate/sidecar:1.2.3"].files["sidecar"].data, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(file, "version").Output(); err != nil || !strings.Contains(string(out), " 1.2.3 ") {
@@ -111,7 +126,7 @@ func TestSeveralPlatforms(t *testing.T) {
 		t.Fatalf("found %+v, %v", top, err)
 	}
 	d := top.Manifests[0]
-	if d.MediaType != layout.IndexType || d.Annotations["org.opencontainers.image.ref.name"] != "1" {
+	if d.MediaType != layout.IndexType || d.Annotations["io.containerd.image.name"] != "registry.example:5000/toolgate/sidecar:1" || d.Annotations["org.opencontainers.image.ref.name"] != "1" {
 		t.Errorf("found %+v", d)
 	}
 	if err := json.Unmarshal(outer["blobs/"+strings.ReplaceAll(d.Digest, ":", "/")].data, &inner); err != nil || len(inner.Manifests) != 2 {
@@ -174,7 +189,7 @@ func copyOfModule(t *testing.T) string {
 
 // TestBillOfMaterials: every module that the linker recorded is in it, by name, version and checksum.
 func TestBillOfMaterials(t *testing.T) {
-	i := made(t, "-version", "1.2.3", "sidecar")["toolgate/sidecar:1.2.3"]
+	i := made(t)["docker.io/toolgate/sidecar:1.2.3"]
 	var b bom
 	if err := json.Unmarshal(i.files["sbom.json"].data, &b); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -41,14 +40,9 @@ func (f *readFile) text() string {
 }
 
 // readLayout checks every digest and size on its way.
-func readLayout(t *testing.T, name string) read {
+func readLayout(t *testing.T, text []byte) read {
 	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	outer := readTar(t, f)
+	outer := readTar(t, bytes.NewReader(text))
 	get := func(d layout.Descriptor, v any) []byte {
 		data := outer["blobs/"+strings.ReplaceAll(d.Digest, ":", "/")]
 		if data == nil || digest(data.data) != d.Digest || len(data.data) != d.Size {

@@ -89,8 +89,17 @@ func (n namedImage) entry() (Descriptor, []blob, error) {
 	}
 	_, tag, _ := strings.Cut(n.name[strings.LastIndexByte(n.name, '/')+1:], ":")
 	d.Annotations = map[string]string{
-		"io.containerd.image.name":          n.name, // what containerd calls it; the other is only the tag by the specification
+		"io.containerd.image.name":          fullName(n.name), // what containerd calls it; the other is only the tag by the specification
 		"org.opencontainers.image.ref.name": tag,
 	}
 	return d, blobs, nil
+}
+
+// fullName begins with a registry, as Kubernetes completes the names in pods: one that was imported without it is never found.
+func fullName(name string) string {
+	first, _, more := strings.Cut(name, "/")
+	if more && (strings.ContainsAny(first, ".:") || first == "localhost") {
+		return name
+	}
+	return "docker.io/" + name
 }
