@@ -20,6 +20,7 @@ const module = "github.com/toolgate/toolgate"
 var may = map[string][]string{
 	".":                          {},
 	"redact":                     {},
+	"roots":                      {},
 	"egress":                     {},
 	"killswitch":                 {},
 	"identity":                   {},
@@ -28,13 +29,16 @@ var may = map[string][]string{
 	"killswitch/bus/bustest":     {"killswitch/bus", "killswitch/ledger"},
 	"devissuer":                  {},
 	"inject":                     {},
+	"inject/settings":            {},
+	"inject/pod":                 {"inject/settings"},
 	"broker":                     {"redact"},
 	"audit":                      {"redact"},
-	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact"},
+	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact", "roots"},
 	"proxy":                      {"audit", "broker", "config", "egress", "identity", "killswitch", "redact"},
-	"cmd/sidecar":                {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "killswitch/bus", "killswitch/ledger", "proxy", "redact"},
+	"cmd/sidecar":                {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "killswitch/bus", "killswitch/ledger", "proxy", "redact", "roots"},
 	"e2e":                        {"devissuer"},
 	"e2e/cases":                  {},
+	"deploy/helm":                {},
 	"killswitch/central":         {"killswitch", "killswitch/bus", "killswitch/ledger"},
 	"killswitch/central/natsd":   {"killswitch/bus"},
 	"killswitch/central/api":     {"killswitch/central", "killswitch/ledger"},
@@ -44,7 +48,8 @@ var may = map[string][]string{
 	"deploy/oci":                 {"deploy/oci/layout"},
 	"deploy/oci/layout":          {},
 	"e2e/cluster":                {"deploy/oci/layout"},
-	"cmd/killswitch":             {"config", "killswitch/central", "killswitch/central/api", "killswitch/central/console", "killswitch/central/login", "killswitch/central/natsd", "killswitch/ledger", "killswitch/signals"},
+	"cmd/killswitch":             {"config", "killswitch/central", "killswitch/central/api", "killswitch/central/console", "killswitch/central/login", "killswitch/central/natsd", "killswitch/ledger", "killswitch/signals", "identity", "killswitch/bus"},
+	"cmd/injector":               {"inject/pod", "inject/settings"},
 }
 
 // testsMay lists what the tests of a package may import besides.
@@ -55,6 +60,8 @@ var testsMay = map[string][]string{
 	"proxy":                      {"devissuer"},
 	"killswitch/bus":             {"killswitch/bus/bustest"},
 	"cmd/sidecar":                {"devissuer"},
+	"deploy/helm":                {"inject/pod", "inject/settings"},
+	"inject/pod":                 {"config", "inject"},
 	"e2e/cases":                  {"devissuer", "killswitch/bus", "killswitch/bus/bustest", "killswitch/ledger"},
 	"killswitch/central":         {"killswitch/central/natsd"},
 	"killswitch/central/natsd":   {"killswitch/ledger"},
@@ -62,25 +69,28 @@ var testsMay = map[string][]string{
 	"killswitch/central/login":   {"devissuer"},
 	"killswitch/central/console": {"devissuer", "killswitch/bus", "killswitch/central/natsd"},
 	"killswitch/signals":         {"devissuer"},
-	"cmd/killswitch":             {"devissuer", "killswitch/bus"},
+	"cmd/killswitch":             {"devissuer", "killswitch"},
 }
 
 // barred lists third-party modules that leaves must not know: YAML is config's, HTTP statuses are proxy's, the command line is
-// cmd's.
+// cmd's, Kubernetes is the injector's.
 var barred = map[string][]string{
-	"github.com/goccy/go-yaml":            {"config"},
+	"github.com/goccy/go-yaml":            {"config", "inject/settings"},
 	"github.com/elazarl/goproxy":          {"proxy"},
 	"github.com/prometheus/client_golang": {"proxy", "killswitch/central", "killswitch/central/api"},
 	"github.com/nats-io/nats-server":      {"killswitch/central/natsd", "killswitch/bus/bustest"},
 	"github.com/nats-io/nats.go":          {"killswitch/bus", "killswitch/bus/bustest", "killswitch/central", "killswitch/central/natsd", "cmd/killswitch", "e2e"},
 	"github.com/miekg/dns":                {"proxy", "e2e/cluster"},
-	"github.com/spf13/cobra":              {"cmd/sidecar", "cmd/killswitch"},
+	"github.com/spf13/cobra":              {"cmd/sidecar", "cmd/killswitch", "cmd/injector"},
 	"github.com/fsnotify/fsnotify":        {"config"},
 	"github.com/coreos/go-oidc":           {"identity", "killswitch/central/login"},
 	"github.com/google/nftables":          {"inject"},
 	"github.com/mdlayher/netlink":         {"inject"},
+	"golang.org/x/crypto/x509roots":       {"roots", "cmd/sidecar", "deploy/oci"},
+	"software.sslmate.com/src/go-pkcs12":  {"roots"},
 	"golang.org/x/oauth2":                 {"broker", "killswitch/central/login"},
-	"golang.org/x/crypto/x509roots":       {"deploy/oci"},
+	"k8s.io/":                             {"inject/pod", "inject/settings", "inject/webhook", "inject/certs", "inject/tools", "cmd/injector"},
+	"sigs.k8s.io/":                        {"inject/pod", "inject/webhook", "inject/certs", "inject/tools", "cmd/injector"},
 }
 
 // sources calls f with every Go file of this module and its package's folder. It parses in this process: a subprocess such

@@ -16,7 +16,7 @@ func sourceFiles(t *testing.T, f func(name string)) {
 }
 
 // binaries are the programs of cmd whose commands pages show.
-var binaries = []string{"sidecar", "killswitch"}
+var binaries = []string{"sidecar", "killswitch", "injector"}
 
 // commandFunc is what a function of a program adds to a command.
 type commandFunc struct {
@@ -85,7 +85,7 @@ func read(f *ast.FuncDecl) *commandFunc {
 	return c
 }
 
-var flagMethod = regexp.MustCompile(`^(?:String|Bool|Int|Duration|StringSlice|StringArray)(Var)?(P)?$`)
+var flagMethod = regexp.MustCompile(`^(?:String|Bool|Int|Duration|StringSlice|StringArray|StringToString)(Var)?(P)?$`)
 
 // flagNames returns the flags that a call of a pflag method adds: the name comes first, or after the variable, and then the
 // short form.

@@ -45,6 +45,10 @@ type Record struct {
 	RedactionStatus string
 	RedactionCounts map[string]int
 
-	RevocationID    string
-	TraceID, SpanID string // of a W3C traceparent that the tool sent
+	RevocationID string
+
+	GatewayDecisionID string // of a sidecar's call: what the egress gateway's own record of its way out has as id
+	SidecarDecisionID string // of a gateway's tunnel: the id of the sidecar's call that asked for it
+	Workload          string // who came to a gateway for the caller
+	TraceID, SpanID   string // of a W3C traceparent that the tool sent
 }

@@ -32,6 +32,7 @@ func appendRecord(b []byte, r *Record, l link) []byte {
 	o.str("decision", r.Decision)
 	o.num("dial_attempts", int64(r.DialAttempts))
 	o.str("error_class", r.ErrorClass)
+	o.str("gateway_decision_id", r.GatewayDecisionID)
 	o.str("host", r.Host)
 	o.str("id", r.ID)
 	o.list("input_shape", r.InputShape)
@@ -55,6 +56,7 @@ func appendRecord(b []byte, r *Record, l link) []byte {
 	o.str("run", r.Run)
 	o.str("scheme", r.Scheme)
 	o.num("seq", int64(l.seq))
+	o.str("sidecar_decision_id", r.SidecarDecisionID)
 	o.str("span_id", r.SpanID)
 	o.num("status", int64(r.Status))
 	o.str("subject", r.Subject)
@@ -67,6 +69,7 @@ func appendRecord(b []byte, r *Record, l link) []byte {
 	o.str("trace_id", r.TraceID)
 	o.ms("upstream_ms", r.UpstreamTime)
 	o.num("v", Version)
+	o.str("workload", r.Workload)
 	return append(o.b, '}')
 }
 

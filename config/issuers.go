@@ -30,14 +30,7 @@ func (c *sidecar) identity() Identity {
 		} else if u.ok {
 			urls[u.V] = u.at
 		}
-		before := len(c.mistakes)
-		is := c.issuer(&f.V)
-		if f.ok && len(c.mistakes) == before {
-			if _, err := identity.New([]identity.Issuer{is}); err != nil {
-				c.errorf(f.at, "found an issuer that cannot be used, expected another: %v", err)
-			}
-		}
-		out.Issuers = append(out.Issuers, is)
+		out.Issuers = append(out.Issuers, c.usableIssuer(f))
 	}
 	switch {
 	case raw.Required.ok && !raw.Required.V:
@@ -45,17 +38,29 @@ func (c *sidecar) identity() Identity {
 	case raw.Required.V && len(raw.Issuers.V) == 0 && (raw.Issuers.ok || !raw.Issuers.present):
 		c.errorf(raw.Issuers.at, "found no issuer, expected at least one in identity.issuers, or identity.required: false")
 	}
-	out.Digest = c.digest(out.Issuers)
+	out.Digest = c.digest(out.Issuers, raw.Issuers.V)
 	return out
 }
 
-// digest sums up the issuers and the roots under which their keys are fetched.
-func (c *sidecar) digest(issuers []identity.Issuer) string {
+// usableIssuer is issuer, with a mistake for what no verifier would take.
+func (c *sidecar) usableIssuer(f field[rawIssuer]) identity.Issuer {
+	before := len(c.mistakes)
+	is := c.issuer(&f.V)
+	if f.ok && len(c.mistakes) == before {
+		if _, err := identity.New([]identity.Issuer{is}); err != nil {
+			c.errorf(f.at, "found an issuer that cannot be used, expected another: %v", err)
+		}
+	}
+	return is
+}
+
+// digest sums up issuers and the roots under which their keys are fetched.
+func (c *sidecar) digest(issuers []identity.Issuer, raw []field[rawIssuer]) string {
 	h := sha256.New()
 	for i, is := range issuers {
 		is.Client = nil
 		_, _ = fmt.Fprintf(h, "%+v\n", is)
-		if ca := c.raw.Identity.V.Issuers.V[i].V.CAFile; ca.ok && ca.V != "" {
+		if ca := raw[i].V.CAFile; ca.ok && ca.V != "" {
 			_, _ = h.Write(c.read[c.path(ca.V)])
 		}
 	}
@@ -68,7 +73,7 @@ func (c *sidecar) issuer(raw *rawIssuer) identity.Issuer {
 	is := identity.Issuer{
 		URL: raw.Issuer.V, JWKSURL: raw.JWKSURL.V, Audiences: plain(raw.Audiences.V), Algorithms: plain(raw.Algorithms.V),
 		Types: plain(raw.Types.V), AuthorizedParties: plain(raw.AuthorizedParties.V), Leeway: raw.Leeway.V,
-		MaxLifetime: raw.MaxLifetime.V, Claims: claims(&raw.Claims.V),
+		MaxLifetime: raw.MaxLifetime.V, Claims: claims(&raw.Claims.V), TokenFile: c.secretFile(raw.TokenFile),
 	}
 	if _, pool := c.roots(raw.CAFile); pool != nil {
 		is.Client = keyClient(pool)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/x509"
 	"maps"
 	"net/netip"
 	"net/url"
@@ -40,8 +41,13 @@ func (c *sidecar) staleRisks(f field[[]field[risk]]) []string {
 
 // nats checks the bus to the control plane.
 func (c *sidecar) nats(raw *rawNATS) NATS {
-	ca, _ := c.roots(raw.CAFile)
-	n := NATS{Keys: c.publicKeys(raw.PublicKey), CredentialsFile: c.secretFile(raw.CredentialsFile), CAFile: ca}
+	n := NATS{
+		Keys: c.publicKeys(raw.PublicKey), CredentialsFile: c.secretFile(raw.CredentialsFile), CredentialsURL: raw.CredentialsURL.V,
+		TokenFile: c.resolve(raw.TokenFile), CA: raw.CA.V,
+	}
+	n.CAFile, _ = c.roots(raw.CAFile)
+	c.natsCredentials(raw)
+	c.natsCA(raw)
 	if len(raw.Servers.V) == 0 {
 		for _, f := range []struct {
 			key   string
@@ -50,7 +56,10 @@ func (c *sidecar) nats(raw *rawNATS) NATS {
 		}{
 			{"publicKey", len(n.Keys) > 0, raw.PublicKey.at},
 			{"credentialsFile", raw.CredentialsFile.V != "", raw.CredentialsFile.at},
+			{"credentialsURL", raw.CredentialsURL.V != "", raw.CredentialsURL.at},
+			{"tokenFile", raw.TokenFile.V != "", raw.TokenFile.at},
 			{"caFile", raw.CAFile.V != "", raw.CAFile.at},
+			{"ca", raw.CA.V != "", raw.CA.at},
 		} {
 			if f.given && (raw.Servers.ok || !raw.Servers.present) {
 				c.errorf(f.at, "found %s without killSwitch.nats.servers, expected both or neither", f.key)
@@ -66,7 +75,7 @@ func (c *sidecar) nats(raw *rawNATS) NATS {
 		if !f.ok {
 			continue
 		}
-		scheme := c.natsServer(f, ca != "")
+		scheme := c.natsServer(f, raw.CAFile.V != "" || raw.CA.V != "")
 		if scheme == "ws" || scheme == "wss" {
 			web++
 		}
@@ -76,6 +85,30 @@ func (c *sidecar) nats(raw *rawNATS) NATS {
 		c.errorf(raw.Servers.at, "found URLs of WebSocket and other servers together, expected one kind")
 	}
 	return n
+}
+
+// natsCredentials checks that there is one way to credentials. That the token's file is there yet is not asked for: a sidecar
+// starts without it, and holds tools of high risk.
+func (c *sidecar) natsCredentials(raw *rawNATS) {
+	c.endpoint(raw.CredentialsURL, false)
+	switch {
+	case raw.CredentialsFile.V != "" && raw.CredentialsURL.V != "":
+		c.errorf(raw.CredentialsURL.at, "found credentialsURL beside credentialsFile, expected one of them")
+	case raw.CredentialsURL.V != "" && raw.TokenFile.V == "":
+		c.errorf(raw.CredentialsURL.at, "found credentialsURL without tokenFile, expected both: the token says who asks")
+	case raw.CredentialsURL.V == "" && raw.TokenFile.V != "" && (raw.CredentialsURL.ok || !raw.CredentialsURL.present):
+		c.errorf(raw.TokenFile.at, "found tokenFile without credentialsURL, expected both")
+	}
+}
+
+func (c *sidecar) natsCA(raw *rawNATS) {
+	switch {
+	case raw.CA.V == "":
+	case raw.CAFile.V != "":
+		c.errorf(raw.CA.at, "found ca beside caFile, expected one of them")
+	case !x509.NewCertPool().AppendCertsFromPEM([]byte(raw.CA.V)):
+		c.errorf(raw.CA.at, "found ca without a certificate in it, expected PEM text")
+	}
 }
 
 // natsServer checks one URL and returns its scheme. A URL with user info is not quoted: it may hold a password.

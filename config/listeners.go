@@ -18,16 +18,18 @@ func (c *sidecar) listeners() []Listener {
 		} else if raw.Name.ok {
 			names[string(raw.Name.V)] = raw.Name.at
 		}
-		if raw.Kind.V != Explicit && raw.Tools.present {
+		if (raw.Kind.V == Transparent || raw.Kind.V == DNS) && raw.Tools.present {
 			c.errorf(raw.Tools.at, "found tools on a %s listener, expected tool: nothing there names one of several", string(raw.Kind.V))
 		}
-		if ap, ok := c.listenAddress(bound, raw.Address); ok && !ap.Addr().IsLoopback() {
+		if ap, ok := c.listenAddress(bound, raw.Address); ok && !ap.Addr().IsLoopback() && raw.Kind.V != Gateway {
 			c.warnf(raw.Address.at, "the address %s is not a loopback address, tools of other pods could reach this listener", raw.Address.V)
 		}
-		out = append(out, Listener{
+		l := Listener{
 			Name: string(raw.Name.V), Kind: string(raw.Kind.V), Address: raw.Address.V, Tool: string(raw.Tool.V),
 			Tools: plain(raw.Tools.V), TokenFile: c.secretFile(raw.TokenFile),
-		})
+		}
+		c.gatewayListener(f.at, raw, &l)
+		out = append(out, l)
 		c.listenerTools(f.at, raw)
 	}
 	if f := c.raw.Admin; f.present {

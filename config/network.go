@@ -1,9 +1,7 @@
 package config
 
 import (
-	"crypto/tls"
 	"net/netip"
-	"time"
 
 	"github.com/toolgate/toolgate/egress"
 )
@@ -33,6 +31,10 @@ func (c *sidecar) egress() Egress {
 	out.AllowECH = raw.AllowECH.V
 	out.UpstreamCAFile, _ = c.roots(raw.UpstreamCAFile)
 	out.UpstreamProxy = c.upstreamProxy(raw.UpstreamProxy, raw.ProxyCredentials)
+	out.Gateway = c.gatewayWay(raw.Gateway)
+	if raw.Gateway.present && raw.UpstreamProxy.V != "" {
+		c.errorf(raw.UpstreamProxy.at, "found upstreamProxy beside gateway, expected one way out")
+	}
 	return out
 }
 
@@ -50,59 +52,4 @@ func (c *sidecar) resolver(f field[string]) string {
 		return ""
 	}
 	return ap.String()
-}
-
-// intercept checks the CA under which leaves are minted.
-func (c *sidecar) intercept() Intercept {
-	raw := &c.raw.Intercept.V
-	out := Intercept{CAOutFile: c.resolve(raw.CAOutFile), Targets: valid(raw.Targets.V)}
-	cert, key := raw.CACertFile, raw.CAKeyFile
-	out.CACertFile, out.CAKeyFile = c.resolve(cert), c.resolve(key)
-	switch {
-	case cert.V == "" && key.V == "":
-		if out.CAOutFile == "" && len(c.raw.Broker.V.Bindings.V)+len(out.Targets) > 0 {
-			c.warnf(raw.CAOutFile.at, "intercept.caOutFile is missing, no tool can trust the CA that is made at start")
-		}
-		return out
-	case cert.V == "":
-		c.errorf(key.at, "found caKeyFile without caCertFile, expected both or neither")
-		return out
-	case key.V == "":
-		c.errorf(cert.at, "found caCertFile without caKeyFile, expected both or neither")
-		return out
-	}
-	if out.CACertFile == "" || out.CAKeyFile == "" {
-		return out // a relative name where there is no folder
-	}
-	if out.CAOutFile == out.CAKeyFile {
-		c.errorf(raw.CAOutFile.at, "found caOutFile on the file of the CA's key, expected another")
-	}
-	certPEM, err := c.open(out.CACertFile)
-	if err != nil {
-		c.errorf(cert.at, "found %s, expected a readable file: %v", quote(cert.V), err)
-	}
-	keyPEM, keyErr := c.open(out.CAKeyFile)
-	if keyErr != nil {
-		c.errorf(key.at, "found %s, expected a readable file: %v", quote(key.V), keyErr)
-	}
-	if err == nil && keyErr == nil {
-		c.caPair(cert, key, certPEM, keyPEM)
-	}
-	return out
-}
-
-// caPair checks that certificate and key belong together and may sign. The error of a bad key may quote its file, so it is
-// not repeated.
-func (c *sidecar) caPair(cert, key field[string], certPEM, keyPEM []byte) {
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		c.errorf(key.at, "found a key or certificate that cannot be used, expected the PEM key that matches the certificate of %s", quote(cert.V))
-		return
-	}
-	switch {
-	case !pair.Leaf.BasicConstraintsValid || !pair.Leaf.IsCA:
-		c.errorf(cert.at, "found a certificate that is not a CA's, expected one with basicConstraints CA:TRUE")
-	case time.Now().After(pair.Leaf.NotAfter):
-		c.errorf(cert.at, "found a certificate that expired on %s, expected a valid one", pair.Leaf.NotAfter.UTC().Format(time.DateOnly))
-	}
 }

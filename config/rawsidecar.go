@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/egress"
+	"github.com/toolgate/toolgate/identity"
 )
 
 // rawConfig is a sidecar's config as written, unchecked beyond its types.
@@ -13,6 +14,7 @@ type rawConfig struct {
 	Mode       field[rawMode]              `key:"mode" default:"enforce" doc:"report decides and records, and lets pass what the egress policy alone would deny."`
 	Listeners  field[[]field[rawListener]] `key:"listeners" is:"required,nonempty" doc:"Proxy ports."`
 	Fence      field[rawFence]             `key:"fence" doc:"The rules around the pod's network that keep tools in."`
+	Gateway    field[rawGateway]           `key:"gateway" doc:"Which workloads may come to a listener of kind gateway."`
 	Admin      field[rawAdmin]             `key:"admin" doc:"Port for /metrics, /healthz and /readyz. Missing: none."`
 	Manifests  field[[]field[string]]      `key:"manifests" is:"required,nonempty" doc:"Manifest files, as glob patterns relative to this file's folder."`
 	Identity   field[rawIdentity]          `key:"identity" doc:"Whose tokens are believed."`
@@ -28,11 +30,29 @@ type rawConfig struct {
 
 type rawListener struct {
 	Name      field[name]          `key:"name" is:"required" doc:"Name of the listener, unique."`
-	Kind      field[listenerKind]  `key:"kind" default:"explicit" doc:"explicit is an HTTP proxy. transparent takes connections that netfilter redirects to it. dns answers queries for the names that the tool may reach, and asks nobody."`
+	Kind      field[listenerKind]  `key:"kind" default:"explicit" doc:"explicit is an HTTP proxy. transparent takes connections that netfilter redirects to it. dns answers queries for the names that the tool may reach, and asks nobody. gateway takes the tunnels of sidecars, over TLS."`
 	Address   field[string]        `key:"address" is:"required" doc:"IP address and port to listen on; port 0 lets the system choose."`
 	Tool      field[name]          `key:"tool" doc:"The one tool of this listener. Either this or tools."`
 	Tools     field[[]field[name]] `key:"tools" is:"nonempty" doc:"Tools of this listener, chosen by the user name of Proxy-Authorization."`
 	TokenFile field[string]        `key:"tokenFile" is:"blank" doc:"File with the caller's token for clients that send none."`
+	TLS       field[rawServerTLS]  `key:"tls" doc:"Certificate of a gateway, which needs one."`
+}
+
+type rawServerTLS struct {
+	CertFile field[string] `key:"certFile" is:"required" doc:"PEM file with the certificate and those between it and its root; re-read when it changes."`
+	KeyFile  field[string] `key:"keyFile" is:"required" doc:"PEM file with its key; re-read when it changes."`
+}
+
+type rawGateway struct {
+	ClientCAFile field[string]               `key:"clientCAFile" is:"blank" doc:"PEM file of the roots of workloads' certificates. Empty: no certificate is accepted."`
+	Tokens       field[rawIssuer]            `key:"tokens" doc:"Issuer of workloads' tokens, for those without a certificate. The audience must be one of the gateway's own. Missing: no token is accepted."`
+	Workloads    field[[]field[rawWorkload]] `key:"workloads" doc:"Who may speak for which tools. At least one beside a listener of kind gateway."`
+}
+
+type rawWorkload struct {
+	IDs     field[[]field[identity.WorkloadPattern]] `key:"ids" is:"required,nonempty" doc:"SPIFFE IDs, subjects of tokens, or dns: with a certificate's name. * stands for one part between slashes or colons, {tenant} for a part that must be the caller's tenant."`
+	Tools   field[[]field[name]]                     `key:"tools" is:"required,nonempty" doc:"Tools that they may speak for."`
+	Tenants field[[]field[string]]                   `key:"tenants" is:"nonempty" doc:"Tenants of the callers whom they may speak for. Missing: any that {tenant} does not rule out."`
 }
 
 type rawFence struct {
@@ -60,6 +80,7 @@ type rawIssuer struct {
 	Leeway            field[time.Duration]      `key:"leeway" default:"30s" min:"1s" max:"60s" doc:"Clock skew allowed for exp, nbf and iat."`
 	MaxLifetime       field[time.Duration]      `key:"maxLifetime" min:"1s" max:"8760h" doc:"Longest lifetime (exp less iat) of a token. Missing: no limit."`
 	CAFile            field[string]             `key:"caFile" is:"blank" doc:"PEM file of the roots for this issuer, in place of the system's."`
+	TokenFile         field[string]             `key:"tokenFile" is:"blank" doc:"File with a bearer token for discovery and keys, for issuers that show keys only to whom they know; re-read when it changes. It is sent to the origin of jwksURL, or else of issuer, and to no other."`
 	Claims            field[rawClaims]          `key:"claims" doc:"Claims that fill the caller; of several names the first present wins, and a.b walks into objects."`
 }
 
@@ -121,8 +142,19 @@ type rawEgress struct {
 	ClusterCIDRs     field[[]field[cidr]]         `key:"clusterCIDRs" doc:"Pod, service and node ranges, denied even where they are public space."`
 	UpstreamProxy    field[string]                `key:"upstreamProxy" is:"blank" doc:"HTTP proxy by which every upstream is reached, as http://host:port. Empty: upstreams are reached directly."`
 	ProxyCredentials field[string]                `key:"upstreamProxyCredentialsFile" is:"blank" doc:"File with user:password for upstreamProxy; re-read when it changes."`
+	Gateway          field[rawWay]                `key:"gateway" doc:"Egress gateway by which every upstream is reached, and which decides again. Not beside upstreamProxy."`
 	UpstreamCAFile   field[string]                `key:"upstreamCAFile" is:"blank" doc:"PEM file of roots for upstreams, added to the system's."`
 	AllowECH         field[bool]                  `key:"allowECH" default:"false" doc:"Relay TLS whose server name is encrypted (ECH). Browsers send something that looks like it always; what name it hides nobody can see."`
+}
+
+type rawWay struct {
+	Address    field[string] `key:"address" is:"required" doc:"host:port of the gateway. A name is looked up as it is, without search domains."`
+	ServerName field[string] `key:"serverName" is:"blank" doc:"Name that the gateway's certificate must have. Empty: the host of address."`
+	CAFile     field[string] `key:"caFile" is:"blank" doc:"PEM file of the gateway's roots, in place of the system's."`
+	CA         field[string] `key:"ca" is:"blank" doc:"The same roots as PEM text. Not beside caFile."`
+	CertFile   field[string] `key:"certFile" is:"blank" doc:"PEM file with this workload's certificate, such as an X.509-SVID; re-read when it changes."`
+	KeyFile    field[string] `key:"keyFile" is:"blank" doc:"PEM file with its key; re-read when it changes."`
+	TokenFile  field[string] `key:"tokenFile" is:"blank" doc:"File with this workload's token for the gateway, in place of a certificate; re-read when it changes."`
 }
 
 type rawExemption struct {
@@ -132,10 +164,14 @@ type rawExemption struct {
 }
 
 type rawIntercept struct {
-	CACertFile field[string]                  `key:"caCertFile" is:"blank" doc:"PEM file with the CA's certificate. Empty: a CA is made at start."`
-	CAKeyFile  field[string]                  `key:"caKeyFile" is:"blank" doc:"PEM file with the CA's key. Both or neither."`
-	CAOutFile  field[string]                  `key:"caOutFile" is:"blank" doc:"Where the CA's certificate is written for tools to trust."`
-	Targets    field[[]field[egress.Pattern]] `key:"targets" doc:"Hosts that are intercepted though no binding or rule asks for it."`
+	CACertFile     field[string]                  `key:"caCertFile" is:"blank" doc:"PEM file with the CA's certificate. Empty: a CA is made at start."`
+	CAKeyFile      field[string]                  `key:"caKeyFile" is:"blank" doc:"PEM file with the CA's key. Both or neither."`
+	CAOutFile      field[string]                  `key:"caOutFile" is:"blank" doc:"Where the CA's certificate is written for tools to trust."`
+	BundleOutFile  field[string]                  `key:"bundleOutFile" is:"blank" doc:"Where the public roots, the extra CAs and the CA's certificate are written, in one PEM file for tools whose one file of roots replaces the system's."`
+	TrustStoreFile field[string]                  `key:"trustStoreFile" is:"blank" doc:"Where the same certificates are written as a PKCS #12 trust store for Java; its password is changeit."`
+	ExtraCAFiles   field[[]field[string]]         `key:"extraCAFiles" doc:"PEM files of further CAs, such as a company's, that tools and the sidecar trust for upstreams."`
+	ExtraCAs       field[string]                  `key:"extraCAs" is:"blank" doc:"The same as PEM text."`
+	Targets        field[[]field[egress.Pattern]] `key:"targets" doc:"Hosts that are intercepted though no binding or rule asks for it."`
 }
 
 type rawDenials struct {
@@ -154,7 +190,10 @@ type rawNATS struct {
 	Servers         field[[]field[string]] `key:"servers" doc:"URLs of the NATS servers: tls, wss, or nats and ws, which are for loopback addresses and for caFile. Missing or empty: no control plane."`
 	PublicKey       field[names]           `key:"publicKey" is:"blank" doc:"Public key of the control plane, or several while one replaces another. Needed with servers."`
 	CredentialsFile field[string]          `key:"credentialsFile" is:"blank" doc:"NATS credentials file (.creds), read again at each connection."`
-	CAFile          field[string]          `key:"caFile" is:"blank" doc:"PEM file of the roots for the servers, in place of the system's, read again at each connection. Set: TLS always."`
+	CredentialsURL  field[string]          `key:"credentialsURL" is:"blank" doc:"In place of credentialsFile: URL of the control plane where credentials are had for the token in tokenFile, such as https://killswitch.example:15030/v1/sidecar-credentials."`
+	TokenFile       field[string]          `key:"tokenFile" is:"blank" doc:"File with the token for credentialsURL, such as a projected service-account token; read again each time."`
+	CAFile          field[string]          `key:"caFile" is:"blank" doc:"PEM file of the roots for the servers, in place of the system's, read again at each connection. Set: TLS always. They count for credentialsURL, too."`
+	CA              field[string]          `key:"ca" is:"blank" doc:"In place of caFile: the PEM text itself."`
 }
 
 type rawAudit struct {

@@ -164,7 +164,7 @@ func (sideEffects) values() []string {
 
 type listenerKind string
 
-func (listenerKind) values() []string { return []string{Explicit, Transparent, DNS} }
+func (listenerKind) values() []string { return []string{Explicit, Transparent, DNS, Gateway} }
 
 type fenceRules string
 

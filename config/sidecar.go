@@ -29,6 +29,7 @@ func (c *sidecar) snapshot() *Snapshot {
 		Mode:       Mode(raw.Mode.V),
 		Listeners:  c.listeners(),
 		Fence:      c.fence(),
+		Gateway:    c.gatewayPeers(),
 		Admin:      raw.Admin.V.Address.V,
 		Tools:      map[string]*Tool{},
 		Identity:   c.identity(),

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/x509"
 	"net/netip"
 	"time"
 
@@ -27,6 +28,7 @@ type Snapshot struct {
 	Mode       Mode
 	Listeners  []Listener
 	Fence      Fence
+	Gateway    GatewayPeers
 	Admin      string // "host:port"; empty: no admin listener
 	Tools      map[string]*Tool
 	Identity   Identity
@@ -42,21 +44,39 @@ type Snapshot struct {
 }
 
 // The kinds of listener. An explicit one is an HTTP proxy; to a transparent one connections are redirected; a DNS one answers
-// for the names that its tool may reach.
+// for the names that its tool may reach. To a gateway come the tunnels of sidecars.
 const (
 	Explicit    = "explicit"
 	Transparent = "transparent"
 	DNS         = "dns"
+	Gateway     = "gateway"
 )
 
 // Listener is one proxy port.
 type Listener struct {
 	Name      string
-	Kind      string   // Explicit, Transparent or DNS
+	Kind      string   // Explicit, Transparent, DNS or Gateway
 	Address   string   // "host:port"; the host must be an address
 	Tool      string   // the one tool of this listener, or
 	Tools     []string // several, chosen by the user name of Proxy-Authorization
 	TokenFile string   // the caller's token when the client gives none
+
+	CertFile, KeyFile string // of a Gateway; else empty
+}
+
+// GatewayPeers is who may come to a gateway. The zero value is nobody.
+type GatewayPeers struct {
+	ClientCAs *x509.CertPool   // nil: no certificate is accepted
+	Tokens    *identity.Issuer // nil: no token is accepted
+	Digest    string           // equal for two snapshots with the same Tokens under the same roots
+	Workloads []Workload
+}
+
+// Workload is who may speak for which tools and for callers of which tenants.
+type Workload struct {
+	IDs     []identity.WorkloadPattern
+	Tools   []string
+	Tenants []string // empty: any
 }
 
 // Whose rules fence the pod's network in.
@@ -87,6 +107,17 @@ type Egress struct {
 	AllowECH       bool   // relay TLS whose server name is encrypted
 	UpstreamCAFile string // added to the system's roots
 	UpstreamProxy  UpstreamProxy
+	Gateway        GatewayWay
+}
+
+// GatewayWay is the egress gateway by which every upstream is reached. The zero value is none.
+type GatewayWay struct {
+	Host              string // canonical
+	Port              uint16
+	ServerName        string         // that its certificate must have
+	Roots             *x509.CertPool // nil: the system's
+	CertFile, KeyFile string         // of the workload; both or neither
+	TokenFile         string         // of the workload; empty beside a certificate
 }
 
 // UpstreamProxy is the HTTP proxy by which every upstream is reached. The zero value is none: upstreams are reached directly.
@@ -100,6 +131,9 @@ type UpstreamProxy struct {
 type Intercept struct {
 	CACertFile, CAKeyFile string           // both or neither; neither: made at start
 	CAOutFile             string           // where the CA's certificate is written
+	BundleOutFile         string           // where it is written behind all others that a tool is to trust, in PEM
+	TrustStoreFile        string           // where the same are written as a trust store for Java
+	ExtraCAs              [][]byte         // further CAs that tools and the sidecar trust for upstreams, in DER
 	Targets               []egress.Pattern // intercepted though no binding or rule asks for it
 }
 
@@ -118,7 +152,10 @@ type NATS struct {
 	Servers         []string // empty: no control plane
 	Keys            ledger.Keys
 	CredentialsFile string
+	CredentialsURL  string // in place of CredentialsFile, with TokenFile
+	TokenFile       string
 	CAFile          string
+	CA              string // in place of CAFile: PEM text
 }
 
 // Audit is where records go.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/x509"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -136,6 +137,7 @@ func TestIssuersArrive(t *testing.T) {
 		t.Errorf("the client of caFile is %+v", client)
 	}
 	equal(t, "no caFile, no client", s.Identity.Issuers[1].Client == nil, true)
+	equal(t, "tokenFile", filepath.Base(s.Identity.Issuers[1].TokenFile), "token")
 	equal(t, "jwksURL", s.Identity.Issuers[1].JWKSURL, "http://127.0.0.1:8080/keys?v=1")
 }
 
@@ -305,4 +307,25 @@ func TestStore(t *testing.T) {
 	equal(t, "current", st.Current(), a)
 	st.Swap(b)
 	equal(t, "swapped", st.Current(), b)
+}
+
+func TestExtraCAs(t *testing.T) {
+	dir := corpus(t)
+	s := mustLoad(t, filepath.Join(dir, "good/intercept-files.yaml"))
+	equal(t, "bundle", s.Intercept.BundleOutFile, filepath.Join(dir, "good/out/bundle.pem"))
+	equal(t, "trust store", s.Intercept.TrustStoreFile, filepath.Join(dir, "good/out/trust.p12"))
+	var names []string
+	for _, der := range s.Intercept.ExtraCAs {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, c.Subject.CommonName)
+	}
+	equal(t, "extra CAs", names, []string{"ca", "other", "Example corporate root"})
+	for _, want := range []string{"keys/ca.pem", "keys/other.pem"} {
+		if !slices.Contains(s.Files, filepath.Join(dir, want)) {
+			t.Errorf("%s is not watched: %v", want, s.Files)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/egress"
+	"github.com/toolgate/toolgate/identity"
 )
 
 // maxQuoted bounds what an error repeats of a value.
@@ -62,6 +63,8 @@ func expectedOf(t reflect.Type) string {
 		return "a domain such as api.example.com, *.example.com or api.example.com:8443"
 	case reflect.TypeFor[egress.PathPattern]():
 		return "a path such as /v1/orders/*"
+	case reflect.TypeFor[identity.WorkloadPattern]():
+		return "an identity such as spiffe://example.org/ns/{tenant}/sa/* or system:serviceaccount:{tenant}:*"
 	case reflect.TypeFor[names]():
 		return "a string or a list of strings"
 	}

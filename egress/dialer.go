@@ -9,9 +9,11 @@ import (
 	"time"
 )
 
-// Attempts counts what one dial did. Safe for concurrent use.
+// Attempts counts what one dial did. Safe for concurrent use, but for what it is told before the first dial.
 type Attempts struct {
 	Resolved, Dialed, Refused atomic.Int32 // addresses found, connections begun, addresses judged unfit
+
+	ID, Traceparent string // of the call that dials, for an egress gateway's record; either may be empty
 }
 
 // Dialer connects to names for tools. Resolver and Addresses must be set: without a resolver no name is found, and

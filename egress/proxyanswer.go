@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -23,14 +24,26 @@ var (
 	errAnswerSize = errors.New("the header of the answer is longer than 16 KiB")
 )
 
-// openTunnel writes the request on a connection to a proxy and reads the answer, until ctx ends. Errors: *ProxyError; the
-// connection is of no use then.
-func openTunnel(ctx context.Context, conn *net.TCPConn, request []byte) error {
+// answer is what the header of a proxy's answer says. All but the status are a gateway's own words, and not to be looked at in what
+// another proxy answers.
+type answer struct {
+	status           int
+	denial, decision string // a code and an id; empty where they are missing or are none
+	retryAfter       time.Duration
+}
+
+// openTunnel writes the request on a connection to a proxy and reads the answer, until ctx ends. After an error the
+// connection is of no use.
+func openTunnel(ctx context.Context, conn net.Conn, request []byte) (answer, *ProxyError) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	status, err := exchange(conn, request)
+	a, err := exchange(conn, request)
 	if !stop() { // the deadline is set, or will be at any moment
-		return &ProxyError{Reason: ProxyUnreachable, Err: ctx.Err()}
+		return answer{}, &ProxyError{Reason: ProxyUnreachable, Err: ctx.Err()}
 	}
+	return a, answerError(a.status, err)
+}
+
+func answerError(status int, err error) *ProxyError {
 	switch {
 	case errors.Is(err, errAnswerForm), errors.Is(err, errAnswerSize), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return &ProxyError{Reason: ProxyMalformed, Err: err}
@@ -44,13 +57,13 @@ func openTunnel(ctx context.Context, conn *net.TCPConn, request []byte) error {
 	return nil
 }
 
-func exchange(conn io.ReadWriter, request []byte) (status int, err error) {
+func exchange(conn io.ReadWriter, request []byte) (answer, error) {
 	if _, err := conn.Write(request); err != nil {
-		return 0, err
+		return answer{}, err
 	}
 	head, err := readHeader(conn)
 	if err != nil {
-		return 0, err
+		return answer{}, err
 	}
 	return parseAnswer(head)
 }
@@ -115,22 +128,44 @@ func plausible(head []byte, from int) bool {
 	return true
 }
 
-// parseAnswer returns the status of a header that ends in an empty line. Fields are checked for their form alone: what
-// they say about a body means nothing after a success (RFC 9110 section 9.3.6), and no body of a refusal is read.
-func parseAnswer(head []byte) (status int, err error) {
+// parseAnswer reads a header that ends in an empty line. Fields are checked for their form alone: what they say about a body
+// means nothing after a success (RFC 9110 section 9.3.6), and no body of a refusal is read.
+func parseAnswer(head []byte) (answer, error) {
 	first, fields, more := strings.Cut(strings.TrimSuffix(string(head), headerEnd), "\r\n")
-	if status, err = parseStatus(first); err != nil {
-		return 0, err
+	status, err := parseStatus(first)
+	if err != nil {
+		return answer{}, err
 	}
+	a := answer{status: status}
 	for more {
 		var field string
 		field, fields, more = strings.Cut(fields, "\r\n")
 		name, value, colon := strings.Cut(field, ":")
 		if !colon || !isToken(name) || !isText(value) {
-			return 0, errAnswerForm
+			return answer{}, errAnswerForm
+		}
+		a.note(strings.ToLower(name), strings.TrimSpace(value))
+	}
+	return a, nil
+}
+
+// note keeps what a gateway says of its decision. What is not in the form of a code or an id is not kept.
+func (a *answer) note(name, value string) {
+	switch {
+	case name == "toolgate-denial" && len(value) <= 64 && strings.Trim(value, "abcdefghijklmnopqrstuvwxyz_") == "":
+		a.denial = value
+	case name == "toolgate-decision" && IsDecisionID(value):
+		a.decision = value
+	case name == "retry-after":
+		if s, err := strconv.Atoi(value); err == nil && s > 0 {
+			a.retryAfter = time.Duration(min(s, maxRetryAfter)) * time.Second
 		}
 	}
-	return status, nil
+}
+
+// IsDecisionID reports whether s has the form of a decision's id, which is safe in a header field and a record.
+func IsDecisionID(s string) bool {
+	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 // parseStatus parses "HTTP/1.1 200 reason" (RFC 9112 section 4). The space before a missing reason may be missing, too.

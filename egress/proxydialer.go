@@ -39,15 +39,15 @@ func (d *ProxyDialer) Dial(ctx context.Context, tool, host string, port uint16, 
 	if err := d.judge(ctx, tool, host, port, at); err != nil {
 		return nil, err
 	}
-	request, err := d.request(host, port)
+	request, err := connectRequest(host, port, d.authorization())
 	if err != nil {
 		return nil, &ProxyError{Reason: ProxyCredentials, Err: err}
 	}
-	conn, err := d.connect(ctx, at)
+	conn, err := connectProxy(ctx, d.Dialer, d.Host, d.Port, at)
 	if err != nil {
 		return nil, &ProxyError{Reason: ProxyUnreachable, Err: err}
 	}
-	if err := openTunnel(ctx, conn, request); err != nil {
+	if _, err := openTunnel(ctx, conn, request); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (d *ProxyDialer) judge(ctx context.Context, tool, host string, port uint16,
 	}
 	found, err := d.Dialer.lookup(ctx, host)
 	if unknown, ok := errors.AsType[*net.DNSError](err); ok && unknown.IsNotFound && d.Dialer.Resolver != nil {
-		if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761 section 6.3, whatever a resolver says
+		if isLocalhost(host) {
 			at.Refused.Add(1)
 			return &AddressError{Reason: special(netip.IPv6Loopback()).name}
 		}
@@ -81,30 +81,44 @@ func (d *ProxyDialer) judge(ctx context.Context, tool, host string, port uint16,
 	return err
 }
 
-// connect connects to the proxy. The operator named it, so it may be on a private network; it is never the sidecar.
-func (d *ProxyDialer) connect(ctx context.Context, at *Attempts) (*net.TCPConn, error) {
-	found, err := d.Dialer.lookup(ctx, d.Host)
+// isLocalhost tells the names of RFC 6761 section 6.3, whatever a resolver says of them.
+func isLocalhost(host string) bool {
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// authorization returns what appends the header field for the proxy.
+func (d *ProxyDialer) authorization() func([]byte) ([]byte, error) {
+	if d.Authorize == nil {
+		return nil
+	}
+	return func(b []byte) ([]byte, error) { return d.Authorize(append(b, "\r\nProxy-Authorization: "...)) }
+}
+
+// connectProxy connects to a proxy. The operator named it, so it may be on a private network; it is never the sidecar.
+func connectProxy(ctx context.Context, d *Dialer, host string, port uint16, at *Attempts) (*net.TCPConn, error) {
+	found, err := d.lookup(ctx, host)
 	if err != nil {
 		return nil, err
 	}
 	peers := make([]netip.AddrPort, len(found))
 	for i, addr := range found {
-		peers[i] = netip.AddrPortFrom(addr.Unmap(), d.Port)
+		peers[i] = netip.AddrPortFrom(addr.Unmap(), port)
 	}
-	return race(ctx, attemptOrder(peers), connector(d.Dialer.Addresses.JudgeProxy, at))
+	return race(ctx, attemptOrder(peers), connector(d.Addresses.JudgeProxy, at))
 }
 
-// request returns what asks the proxy for a connection to a canonical host.
-func (d *ProxyDialer) request(host string, port uint16) ([]byte, error) {
+// connectRequest returns what asks a proxy for a connection to a canonical host, with the header fields that more appends; nil
+// appends none.
+func connectRequest(host string, port uint16, more func([]byte) ([]byte, error)) ([]byte, error) {
 	authority := Target{Host: host, Port: port}.HostPort()
 	b := make([]byte, 0, 512)
 	b = append(b, "CONNECT "...)
 	b = append(b, authority...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, authority...)
-	if d.Authorize != nil {
+	if more != nil {
 		var err error
-		if b, err = d.Authorize(append(b, "\r\nProxy-Authorization: "...)); err != nil {
+		if b, err = more(b); err != nil {
 			return nil, err
 		}
 	}

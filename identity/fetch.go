@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -10,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -81,6 +84,9 @@ func (s *keySet) read(ctx context.Context, from string) ([]byte, error) {
 		return nil, errors.New("the address cannot be asked")
 	}
 	req.Header.Set("Accept", "application/json")
+	if err := s.authorize(req); err != nil {
+		return nil, err
+	}
 	res, err := s.client.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -100,6 +106,30 @@ func (s *keySet) read(ctx context.Context, from string) ([]byte, error) {
 		return nil, errors.New("the answer is too large")
 	}
 	return body, nil
+}
+
+// authorize adds the token for those who show keys only to whom they know, such as the API server of a cluster. Discovery may name
+// another place for the keys, which gets no token.
+func (s *keySet) authorize(req *http.Request) error {
+	if s.token == nil || originOf(req.URL.String()) != s.origin {
+		return nil
+	}
+	token, err := s.token.Token()
+	if err != nil || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("the token file has no usable token")
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	return nil
+}
+
+// originOf returns scheme, host and port of a URL (RFC 6454, section 4), empty where it has none.
+func originOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	port := cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[u.Scheme])
+	return u.Scheme + "://" + strings.ToLower(net.JoinHostPort(u.Hostname(), port))
 }
 
 // parseKeys returns the usable keys of a JWK set (RFC 7517, section 5), which says to ignore those not understood. None is an error:

@@ -31,7 +31,8 @@ type InvalidError struct{ Reason string } // "malformed", "issuer", "algorithm",
 
 func (e *InvalidError) Error() string { return "token not accepted: " + e.Reason }
 
-// ClaimMap names the claims that fill a Caller; of several names the first present wins. "act.sub" walks into objects.
+// ClaimMap names the claims that fill a Caller; of several names the first present wins. "act.sub" walks into objects, as does
+// "kubernetes.io.pod.name", though one of the names has a dot in it: every way to split a path is tried, and two that fit are refused.
 type ClaimMap struct {
 	Subject, Tenant, Agent, Task, Run, Scopes, Roles []string
 }
@@ -60,6 +61,7 @@ type Issuer struct {
 	Leeway            time.Duration // for exp, nbf, iat; 0: 30 s; at most 60 s
 	MaxLifetime       time.Duration // longest exp-iat; 0: no limit
 	Claims            ClaimMap
+	TokenFile         string        // with a bearer token for discovery and keys, re-read when it changes; sent to the origin of JWKSURL, or else of URL, and to no other; empty: none
 	Client            *http.Client  // fetches keys; nil: one with timeouts and without redirects. Proxy variables of the environment are never used.
 	SoftTTL           time.Duration // refresh keys in the background after this; 0: 1 h
 	HardTTL           time.Duration // refuse keys older than this; 0: 24 h

@@ -18,6 +18,8 @@ import (
 type keySet struct {
 	issuer, jwksURL  string // jwksURL is empty where discovery tells it
 	client           *http.Client
+	token            *TokenFile // of the origin; nil: keys are public
+	origin           string     // whom the token is for
 	now              func() time.Time
 	soft, hard       time.Duration
 	minRefresh, wait time.Duration // wait: of one attempt
@@ -45,6 +47,9 @@ func newKeySet(c Issuer, now func() time.Time) *keySet {
 	s := &keySet{
 		issuer: c.URL, jwksURL: c.JWKSURL, client: keyClient(c.Client), now: now, wait: fetchTimeout,
 		hard: cmp.Or(c.HardTTL, defaultHardTTL), minRefresh: cmp.Or(c.MinRefresh, defaultMinRefresh),
+	}
+	if c.TokenFile != "" {
+		s.token, s.origin = &TokenFile{Path: c.TokenFile}, originOf(cmp.Or(c.JWKSURL, c.URL))
 	}
 	s.soft = cmp.Or(c.SoftTTL, min(defaultSoftTTL, s.hard/2))
 	return s

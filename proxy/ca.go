@@ -9,12 +9,9 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -80,22 +77,8 @@ func (ca *CA) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})
 }
 
-// WriteFile writes the certificate to name, whole or not at all, readable by everyone.
-func (ca *CA) WriteFile(name string) error {
-	tmp, err := os.CreateTemp(filepath.Dir(name), ".ca-*")
-	if err != nil {
-		return err
-	}
-	_, werr := tmp.Write(ca.PEM())
-	err = errors.Join(werr, tmp.Chmod(0o644), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-	}
-	return err
-}
+// Certificate returns it in DER.
+func (ca *CA) Certificate() []byte { return ca.cert.Raw }
 
 const (
 	leafLife   = 24 * time.Hour

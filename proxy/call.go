@@ -41,7 +41,8 @@ type call struct {
 	unverified bool       // of explain: the token's signature is not checked
 	handed     bool       // another goroutine finishes the call; read and written by the handler's only
 	done       bool
-	within     *tunnel // the intercepted tunnel that the request came through
+	workload   *workload // who came for the caller; nil but on a gateway
+	within     *tunnel   // the intercepted tunnel that the request came through
 
 	inside atomic.Int32 // of an intercepted tunnel: the requests that came through it
 }
@@ -49,13 +50,15 @@ type call struct {
 // begin opens the record of a call, before any check.
 func (p *Proxy) begin(listener, kind string) *call {
 	g := p.gates.Load()
-	return &call{
+	c := &call{
 		proxy: p, gates: g, listener: g.listener(listener),
 		rec: audit.Record{
 			ID: audit.NewID(), Time: time.Now(), Kind: kind, Listener: listener,
 			Decision: "deny", PolicyRevision: g.snapshot.Revision, Mode: string(g.snapshot.Mode),
 		},
 	}
+	c.attempts.ID = c.rec.ID
+	return c
 }
 
 // refuse notes a denial or failure in the record. The decision says what the gates said, the code how the call ended: whatever the

@@ -28,8 +28,11 @@ var (
 // alertAccessDenied is a fatal TLS alert (RFC 8446, section 6.2).
 var alertAccessDenied = []byte{21, 3, 3, 0, 2, 2, 49}
 
-// serve accepts until the listener is closed. An error of accepting that passes, such as a lack of descriptors, is waited out.
-func (s *capture) serve(ln *crowd) error {
+func (s *capture) serve(ln *crowd) error { return s.proxy.acceptEach(ln, s.listener, s.carry) }
+
+// acceptEach has connections carried until the listener is closed. An error of accepting that passes, such as a lack of descriptors, is
+// waited out.
+func (p *Proxy) acceptEach(ln *crowd, listener string, carry func(*net.TCPConn)) error {
 	for pause := time.Millisecond; ; {
 		conn, err := ln.Accept()
 		switch {
@@ -37,12 +40,12 @@ func (s *capture) serve(ln *crowd) error {
 			pause = time.Millisecond
 			go func() {
 				defer ln.note(nil, http.StateClosed)
-				s.carry(conn.(*net.TCPConn))
+				carry(conn.(*net.TCPConn))
 			}()
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		default:
-			s.proxy.log.Error("accepting failed", "listener", s.listener, "error", err)
+			p.log.Error("accepting failed", "listener", listener, "error", err)
 			time.Sleep(pause)
 			pause = min(2*pause, time.Second)
 		}

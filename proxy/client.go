@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -146,12 +145,14 @@ func reset(conn net.Conn) {
 
 // rawConn returns the socket below guard, TLS and tag.
 func rawConn(conn net.Conn) net.Conn {
-	conn = unguarded(conn)
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
+	for conn = unguarded(conn); ; {
+		switch t := conn.(type) {
+		case interface{ NetConn() net.Conn }: // TLS, of which there may be two: the upstream's in the gateway's
+			conn = t.NetConn()
+		case *taggedConn:
+			conn = t.Conn
+		default:
+			return conn
+		}
 	}
-	if t, ok := conn.(*taggedConn); ok {
-		conn = t.Conn
-	}
-	return conn
 }

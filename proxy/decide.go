@@ -18,6 +18,7 @@ import (
 // credential (6b) and the dial (7), whose addresses the dialer judges.
 func (c *call) decide(ctx context.Context, a *ask) *Denial {
 	c.asked = a
+	c.attempts.Traceparent = a.traceparent
 	if d := c.judgeTarget(a); d != nil { // 1: one canonical host
 		return d
 	}
@@ -50,6 +51,9 @@ func (c *call) judgeTarget(a *ask) *Denial {
 }
 
 func (c *call) judgeCaller(ctx context.Context, a *ask) *Denial {
+	if d := c.judgeWorkload(ctx, a); d != nil { // 2a, of a gateway: who comes for the caller
+		return d
+	}
 	user, token, d := c.credentials(a)
 	if d == nil {
 		d = c.verify(ctx, token)
@@ -74,6 +78,9 @@ func (c *call) judgeCaller(ctx context.Context, a *ask) *Denial {
 		c.rec.Tool, c.rec.ToolVersion, c.rec.Risk, c.rec.CapabilityClasses = t.Name, t.Version, t.Risk, t.CapabilityClasses
 	}
 	c.step("tool", d, name)
+	if d == nil {
+		d = c.judgeSpeaker() // 3a, of a gateway: whether who comes may speak for this tool and this caller
+	}
 	return d
 }
 
@@ -224,7 +231,7 @@ func (c *call) chooseBinding() *Denial {
 	if c.binding != nil && c.target.Scheme == "http" {
 		d = deny(CredentialDenied, "The credential for this host is sent over TLS only; use https.", nil)
 	}
-	c.intercept = c.target.Scheme == "" && c.gates.mustIntercept(c.tool, c.target)
+	c.intercept = c.target.Scheme == "" && !c.isGateway() && c.gates.mustIntercept(c.tool, c.target)
 	c.step("credential", d, c.bindingText())
 	return d
 }

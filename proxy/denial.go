@@ -32,6 +32,7 @@ const (
 	RoleNotAllowed        Code = "role_not_allowed"
 	TraceFieldMissing     Code = "trace_field_missing"
 	Revoked               Code = "revoked"
+	WorkloadNotAllowed    Code = "workload_not_allowed"
 	CredentialDenied      Code = "credential_denied"
 	TargetMismatch        Code = "target_mismatch"
 	TooManyCalls          Code = "too_many_calls"
@@ -82,6 +83,8 @@ var meanings = map[Code]meaning{
 		[]string{"Call again with a task token that carries the run, task and agent of this call."}},
 	Revoked: {403, "The call was stopped by the kill switch", 0, false,
 		[]string{"Stop using this tool for this task.", "Report to the operator; only they can restore it."}},
+	WorkloadNotAllowed: {403, "The gateway does not let this workload speak for the tool or its caller", 0, false,
+		[]string{"Do not retry: report it to the operator."}},
 	CredentialDenied: {403, "No credential may be issued for this call", 0, false,
 		[]string{"Do not retry with the same token: the issuer refuses this caller, audience or scope."}},
 	TargetMismatch: {421, "The request names another host than its connection", 0, false,

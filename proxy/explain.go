@@ -170,7 +170,7 @@ func (e *explainer) listener() string {
 // checkAddress is gate 7 without the dial.
 func (c *call) checkAddress(ctx context.Context) *Denial {
 	c.ctx = ctx
-	err := c.gates.upstreams[c.tool.Name].dialer.Check(ctx, c.tool.Name, c.target.Host, c.target.Port)
+	err := c.dialer().Check(ctx, c.tool.Name, c.target.Host, c.target.Port)
 	var d *Denial
 	if err != nil {
 		d = c.failure(err)

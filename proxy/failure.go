@@ -60,9 +60,11 @@ func (c *call) failure(err error) *Denial {
 	}
 }
 
-// proxyFailure is failure for a connection that the upstream proxy did not give.
+// proxyFailure is failure for a connection that the upstream proxy, or the egress gateway, did not give.
 func (c *call) proxyFailure(err *egress.ProxyError) *Denial {
 	switch {
+	case err.Gateway:
+		return c.gatewayFailure(err)
 	case isTimeout(err.Err):
 		c.rec.ErrorClass = "timeout"
 		return deny(UpstreamTimeout, "The upstream proxy did not connect to the host in time.", err)

@@ -131,7 +131,7 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 
 // roundTrip chooses the way out by the client's protocol: an h1 client gains nothing from an h2 upstream and pays for it.
 func (c *call) roundTrip(ctx context.Context, to *client, out *http.Request, upgrade bool, cred *broker.Credential) (*http.Response, error) {
-	u := c.gates.upstreams[c.tool.Name]
+	u := c.upstream()
 	switch {
 	case upgrade:
 		keepAgent(out)

@@ -22,6 +22,10 @@ type Gates struct {
 	addresses  *egress.Addresses
 	upstreams  map[string]*upstream           // by tool
 	tokenFiles map[string]*identity.TokenFile // by listener
+
+	way       *way                // the egress gateway by which upstreams are reached; nil: none
+	pairs     map[string]*keyPair // of listeners that are gateways
+	workloads *identity.Verifier  // of the tokens of those who come to them; nil: none is accepted
 }
 
 // NewGates prepares the gates of a snapshot. It contacts nobody. own are the addresses that the sidecar itself listens
@@ -36,7 +40,11 @@ func NewGates(s *config.Snapshot, own []netip.AddrPort, observe func(broker.Even
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
-	roots, err := upstreamRoots(s.Egress.UpstreamCAFile)
+	workloads, err := workloadsFor(s, before)
+	if err != nil {
+		return nil, fmt.Errorf("gateway.tokens: %w", err)
+	}
+	roots, err := upstreamRoots(s.Egress.UpstreamCAFile, s.Intercept.ExtraCAs)
 	if err != nil {
 		return nil, err
 	}
@@ -45,19 +53,30 @@ func NewGates(s *config.Snapshot, own []netip.AddrPort, observe func(broker.Even
 		addresses:  &egress.Addresses{Exempt: s.Egress.Exempt, Cluster: s.Egress.Cluster, Own: own},
 		upstreams:  map[string]*upstream{},
 		tokenFiles: map[string]*identity.TokenFile{},
+		pairs:      map[string]*keyPair{},
+		workloads:  workloads,
 	}
-	dialer, err := newDialer(&s.Egress, &egress.Dialer{
-		Addresses: g.addresses,
-		Resolver:  egress.NewResolver(s.Egress.Resolver),
-		Timeout:   s.Limits.DialTimeout,
-	})
-	if err != nil {
-		return nil, err
-	}
-	for name := range s.Tools {
-		g.upstreams[name] = newUpstream(name, dialer, roots, s.Limits)
+	direct := &egress.Dialer{Addresses: g.addresses, Resolver: egress.NewResolver(s.Egress.Resolver), Timeout: s.Limits.DialTimeout}
+	if s.Egress.Gateway.Host != "" {
+		if g.way, err = newWay(&s.Egress.Gateway, direct, roots, s.Limits); err != nil {
+			return nil, err
+		}
+	} else {
+		dialer, err := newDialer(&s.Egress, direct)
+		if err != nil {
+			return nil, err
+		}
+		for name := range s.Tools {
+			g.upstreams[name] = newUpstream(name, dialer, roots, s.Limits)
+		}
 	}
 	for _, l := range s.Listeners {
+		if l.Kind == config.Gateway {
+			g.pairs[l.Name] = &keyPair{certFile: l.CertFile, keyFile: l.KeyFile}
+			if _, err := g.pairs[l.Name].get(); err != nil {
+				return nil, fmt.Errorf("listener %s: %w", l.Name, err)
+			}
+		}
 		if l.TokenFile != "" {
 			g.tokenFiles[l.Name] = &identity.TokenFile{Path: l.TokenFile}
 		}
@@ -72,10 +91,19 @@ func verifierFor(s *config.Snapshot, before *Gates) (*identity.Verifier, error) 
 	return identity.New(s.Identity.Issuers)
 }
 
-func upstreamRoots(file string) (*x509.CertPool, error) {
+// upstreamRoots is whom intercepted upstreams may be certified by: the system's roots, the extra CAs, by which a tool verifies what is
+// relayed to it blind as well, and those of the file.
+func upstreamRoots(file string, extra [][]byte) (*x509.CertPool, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil { // an image without any roots: only the configured ones are trusted
 		roots = x509.NewCertPool()
+	}
+	for _, der := range extra {
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, fmt.Errorf("intercept.extraCAs: %w", err)
+		}
+		roots.AddCert(cert)
 	}
 	if file == "" {
 		return roots, nil
@@ -94,7 +122,14 @@ func upstreamRoots(file string) (*x509.CertPool, error) {
 func (g *Gates) Snapshot() *config.Snapshot { return g.snapshot }
 
 // Ready reports whether callers can be verified: every issuer's keys are at hand.
-func (g *Gates) Ready(ctx context.Context) error { return g.verifier.Ready(ctx) }
+func (g *Gates) Ready(ctx context.Context) error {
+	if g.workloads != nil {
+		if err := g.workloads.Ready(ctx); err != nil {
+			return err
+		}
+	}
+	return g.verifier.Ready(ctx)
+}
 
 // drop removes cached credentials of the calls that a revocation covers.
 func (g *Gates) drop(match func(broker.Key) bool) int { return g.broker.Drop(match) }
@@ -114,4 +149,5 @@ func (g *Gates) retire() {
 	for _, u := range g.upstreams {
 		u.retire()
 	}
+	g.way.retire()
 }

@@ -265,7 +265,7 @@ func TestHeadThatWouldNotStayOnItsLines(t *testing.T) {
 // deafDialer never connects.
 type deafDialer struct{ asked chan struct{} }
 
-func (d deafDialer) Dial(ctx context.Context, _, _ string, _ uint16, _ *egress.Attempts) (*net.TCPConn, error) {
+func (d deafDialer) Dial(ctx context.Context, _, _ string, _ uint16, _ *egress.Attempts) (duplex, error) {
 	d.asked <- struct{}{}
 	<-ctx.Done()
 	return nil, ctx.Err()

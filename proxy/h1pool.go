@@ -154,18 +154,19 @@ func (p *h1Pool) open(ctx context.Context, o origin, at *egress.Attempts) (*h1Co
 // connect returns a socket and what is spoken over it: TLS that offers protocols, or nothing more. The socket's address is judged
 // by the dialer, the certificate by TLS; neither can be skipped.
 func (p *h1Pool) connect(ctx context.Context, o origin, at *egress.Attempts, protocols ...string) (*net.TCPConn, net.Conn, error) {
-	tcp, err := p.dialer.Dial(ctx, p.tool, o.host, o.port, at)
+	way, err := p.dialer.Dial(ctx, p.tool, o.host, o.port, at)
 	if err != nil {
 		return nil, nil, err
 	}
+	tcp := rawConn(way).(*net.TCPConn) // whatever a dialer puts around it
 	if !o.tls {
-		return tcp, tcp, nil
+		return tcp, way, nil
 	}
 	conf := p.tls.Clone()
 	conf.ServerName, conf.NextProtos = o.host, protocols
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	t := tls.Client(tcp, conf)
+	t := tls.Client(way, conf)
 	if err := t.HandshakeContext(ctx); err != nil {
 		_ = tcp.Close()
 		return nil, nil, err

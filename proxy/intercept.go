@@ -325,7 +325,7 @@ func (c *call) answerInside(a *ask, d *Denial) bool {
 	if a.captured && d.Code == Unauthenticated && c.gates.tokenFiles[c.listener.Name] == nil {
 		return true
 	}
-	return c.gates.snapshot.InTunnel && d.meaning().status == http.StatusForbidden && c.tool != nil
+	return c.gates.snapshot.InTunnel && !c.isGateway() && d.meaning().status == http.StatusForbidden && c.tool != nil
 }
 
 // forget ends a call without a record: what it stood for is recorded elsewhere.

@@ -18,22 +18,23 @@ import (
 // Metrics counts what happens. Calls are counted from the finished record, so that numbers and records agree. Labels
 // come from configured sets only; a tool that is in none is "other".
 type Metrics struct {
-	registry  *prometheus.Registry
-	tools     atomic.Pointer[config.Snapshot]
-	calls     *prometheus.CounterVec
-	duration  *prometheus.HistogramVec
-	decision  prometheus.Histogram
-	exchanges *prometheus.CounterVec
-	exchange  prometheus.Histogram
-	cache     *prometheus.CounterVec
-	revoked   *prometheus.CounterVec
-	cuts      *prometheus.CounterVec
-	masks     *prometheus.CounterVec
-	records   *prometheus.CounterVec
-	reloads   *prometheus.CounterVec
-	names     *prometheus.CounterVec
-	kill      killMetrics
-	info      *prometheus.GaugeVec
+	registry   *prometheus.Registry
+	tools      atomic.Pointer[config.Snapshot]
+	calls      *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	decision   prometheus.Histogram
+	exchanges  *prometheus.CounterVec
+	exchange   prometheus.Histogram
+	cache      *prometheus.CounterVec
+	revoked    *prometheus.CounterVec
+	cuts       *prometheus.CounterVec
+	masks      *prometheus.CounterVec
+	records    *prometheus.CounterVec
+	reloads    *prometheus.CounterVec
+	names      *prometheus.CounterVec
+	kill       killMetrics
+	handshakes prometheus.Counter
+	info       *prometheus.GaugeVec
 }
 
 // buckets reach 120 s, since tools wait for models and reports; the native histogram beside them is finer.
@@ -61,13 +62,16 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		info:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "config_revision_info", Help: "1 for the policy revision in force."}, []string{"revision"}),
 	}
 	m.kill = newKillMetrics(m.registry)
+	m.handshakes = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: "toolgate", Name: "gateway_handshake_failures_total", Help: "Connections to a gateway that did not get through the TLS handshake.",
+	})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "build_info", Help: "1, with the version that runs."}, []string{"version", "goversion"})
 	goVersion := "unknown"
 	if b, ok := debug.ReadBuildInfo(); ok {
 		goVersion = b.GoVersion
 	}
 	build.WithLabelValues(version, goVersion).Set(1)
-	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.records, m.reloads, m.names,
+	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.records, m.reloads, m.names, m.handshakes,
 		m.info, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.setTools(s)
 	for _, result := range []string{"written", "dropped", "error"} { // a rate needs the zero before the first one

@@ -13,16 +13,25 @@ const maxPlainHead = 4 << 10
 // (FuzzPlainConnect). The form: a lower-case name or IPv4 address with a port; HTTP/1.1; a Host that says the same; each
 // header of plainHeaders at most once, as "Name: value" of printable ASCII.
 func plainConnect(b []byte) (*ask, int) {
+	a, values, n := connectHead(b, isPlainAuthority)
+	if a != nil && (values[plainToolgateWorkload] != nil || values[plainToolgateDecision] != nil) {
+		return nil, 0
+	}
+	return a, n
+}
+
+// connectHead is plainConnect for the authorities that authority covers, with the values of every header of plainHeaders.
+func connectHead(b []byte, authorityForm func([]byte) bool) (*ask, *plainValues, int) {
 	line, rest, ok := bytes.Cut(b, crlf)
 	authority, ok1 := bytes.CutPrefix(line, []byte("CONNECT "))
 	authority, ok2 := bytes.CutSuffix(authority, []byte(" HTTP/1.1"))
-	if !ok || !ok1 || !ok2 || !isPlainAuthority(authority) {
-		return nil, 0
+	if !ok || !ok1 || !ok2 || !authorityForm(authority) {
+		return nil, nil, 0
 	}
-	var values [len(plainHeaders)][]byte
+	values := new(plainValues)
 	for {
 		if line, rest, ok = bytes.Cut(rest, crlf); !ok {
-			return nil, 0
+			return nil, nil, 0
 		}
 		if len(line) == 0 {
 			break
@@ -30,18 +39,20 @@ func plainConnect(b []byte) (*ask, int) {
 		name, value, ok := bytes.Cut(line, []byte(": "))
 		i := plainHeader(name)
 		if !ok || i < 0 || values[i] != nil || !isPlainValue(value) {
-			return nil, 0
+			return nil, nil, 0
 		}
 		values[i] = value
 	}
 	if !bytes.Equal(values[plainHost], authority) {
-		return nil, 0
+		return nil, nil, 0
 	}
 	// Each text is a copy of its own: one of the whole head would keep the token in memory as long as the target.
 	a := &ask{tunnel: true, method: http.MethodConnect, authority: string(authority), traceparent: string(values[plainTraceparent])}
 	a.proxyAuthorization, a.toolgateAuthorization = list(values[plainProxyAuthorization]), list(values[plainToolgateAuthorization])
-	return a, len(b) - len(rest)
+	return a, values, len(b) - len(rest)
 }
+
+type plainValues [len(plainHeaders)][]byte
 
 // The headers of a plain CONNECT. Others may change how long a head or its connection is.
 const (
@@ -51,11 +62,14 @@ const (
 	plainTraceparent
 	plainUserAgent
 	plainProxyConnection
+	plainToolgateWorkload
+	plainToolgateDecision
 )
 
 var plainHeaders = [...]string{
 	plainHost: "host", plainProxyAuthorization: "proxy-authorization", plainToolgateAuthorization: "toolgate-authorization",
 	plainTraceparent: "traceparent", plainUserAgent: "user-agent", plainProxyConnection: "proxy-connection",
+	plainToolgateWorkload: "toolgate-workload", plainToolgateDecision: "toolgate-decision",
 }
 
 var crlf = []byte("\r\n")

@@ -162,6 +162,9 @@ func (p *Proxy) Serve(ln net.Listener, listener string) error {
 		own := ln.Addr().(*net.TCPAddr).AddrPort()
 		return (&capture{proxy: p, listener: listener, own: own, timeout: limits.HeaderTimeout, original: originalDestination}).serve(crowd)
 	}
+	if kind == config.Gateway {
+		return newGateway(p, listener, limits).serve(crowd)
+	}
 	go front.run()
 	refuse := func(conn net.Conn, status int) { p.refuseUnread(listener, nil, conn, status) }
 	if err := s.Serve(&guardedListener{front, refuse}); !errors.Is(err, http.ErrServerClosed) {
@@ -177,7 +180,7 @@ func (p *Proxy) register(kind string, s *http.Server, f *front, ln net.Listener)
 	switch {
 	case p.draining.Load():
 		return false
-	case kind == config.DNS || kind == config.Transparent:
+	case kind == config.DNS || kind == config.Transparent || kind == config.Gateway:
 		p.listeners = append(p.listeners, ln)
 	default:
 		p.servers, p.fronts = append(p.servers, s), append(p.fronts, f)

@@ -29,13 +29,13 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 // a pause in the parking lot, without one.
 type direction struct {
 	relay   *relay
-	dst     *net.TCPConn
-	src     *net.TCPConn
-	in, out syscall.RawConn
-	total   *int64    // bytes moved, of the record
-	streak  int       // bytes that came in full buffers, up to bulkAfter
-	short   int       // reads of less, in a row
-	guard   *sniGuard // of the client's first bytes; nil when they have been judged
+	dst     duplex
+	src     duplex
+	in, out syscall.RawConn // nil where TLS is spoken, which its own goroutine waits for
+	total   *int64          // bytes moved, of the record
+	streak  int             // bytes that came in full buffers, up to bulkAfter
+	short   int             // reads of less, in a row
+	guard   *sniGuard       // of the client's first bytes; nil when they have been judged
 	holding atomic.Bool
 	state   atomic.Int32
 	spot    uint64 // in the parking lot; guarded by its lock
@@ -46,6 +46,7 @@ type direction struct {
 	pipe                *pipe
 	left                int // bytes in the pipe
 	n                   int
+	more                bool // of TLS: the last read was such that another record's worth is likely
 	err                 error
 }
 
@@ -60,8 +61,8 @@ const (
 
 // start begins to move bytes both ways, early ones of the client first.
 func (r *relay) start(early []byte) {
-	client, cerr := r.client.SyscallConn()
-	upstream, uerr := r.upstream.SyscallConn()
+	client, cerr := descriptor(r.client)
+	upstream, uerr := descriptor(r.upstream)
 	err := errors.Join(cerr, uerr)
 	r.up.between(r, r.client, r.upstream, client, upstream, &r.call.rec.BytesOut)
 	r.down.between(r, r.upstream, r.client, upstream, client, &r.call.rec.BytesIn)
@@ -70,8 +71,16 @@ func (r *relay) start(early []byte) {
 	r.down.begin(nil, err)
 }
 
+// descriptor returns the socket's own, by which its bytes can be moved as they are, or nil if they are inside TLS.
+func descriptor(conn duplex) (syscall.RawConn, error) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		return tcp.SyscallConn()
+	}
+	return nil, nil
+}
+
 // between sets the fields one by one: somebody who cuts the tunnel may look at the others meanwhile.
-func (d *direction) between(r *relay, src, dst *net.TCPConn, in, out syscall.RawConn, total *int64) {
+func (d *direction) between(r *relay, src, dst duplex, in, out syscall.RawConn, total *int64) {
 	d.relay, d.src, d.dst, d.in, d.out, d.total = r, src, dst, in, out, total
 	d.readable = d.fill
 }
@@ -99,9 +108,12 @@ func (d *direction) begin(early []byte, err error) {
 func (d *direction) run() {
 	for {
 		var err error
-		if d.streak >= bulkAfter {
+		switch {
+		case d.in == nil:
+			err = d.unsealOnce()
+		case d.streak >= bulkAfter && d.out != nil:
 			err = d.spliceOnce()
-		} else {
+		default:
 			err = d.copyOnce()
 		}
 		switch {
@@ -142,7 +154,7 @@ func (d *direction) finish(err error) {
 
 // pause asks a direction that waits on its goroutine to park.
 func (d *direction) pause() {
-	if !d.holding.Load() && d.state.CompareAndSwap(running, pausing) {
+	if d.in != nil && !d.holding.Load() && d.state.CompareAndSwap(running, pausing) {
 		_ = d.src.SetReadDeadline(time.Unix(1, 0))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"syscall"
 	"time"
 )
@@ -33,7 +32,7 @@ func (parkingLot) prepare() {}
 
 func (parkingLot) tidy(time.Time) {}
 
-func move(r *relay, dst *net.TCPConn, src io.Reader, total *int64, guard *sniGuard) error {
+func move(r *relay, dst duplex, src io.Reader, total *int64, guard *sniGuard) error {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := src.Read(buf)

@@ -79,6 +79,7 @@ func (c *call) reached(conn net.Conn, cancel context.CancelCauseFunc) {
 		return
 	}
 	c.peer.Store(peer)
+	c.passed(conn)
 	if g := c.proxy.gates.Load(); g != c.gates { // a review may have passed already
 		if e := c.changed(g); e != nil {
 			cancel(e)
@@ -129,6 +130,8 @@ func (c *call) against(g *Gates) Code {
 		return ToolUnknown
 	case !g.believes(c.caller):
 		return Unauthenticated
+	case c.workload != nil && !g.admits(c.workload, tool.Name, c.caller.Tenant):
+		return WorkloadNotAllowed
 	case g.addresses.JudgeHost(tool.Name, c.target.Host, c.target.Port) != nil:
 		return PrivateNetwork
 	}
@@ -154,10 +157,11 @@ func (g *Gates) believes(who *identity.Caller) bool {
 
 // wayStands reports whether a connection to peer, made under the call's own gates, might be made under others.
 func (c *call) wayStands(g *Gates, peer net.Addr) bool {
-	if g.snapshot.Egress.UpstreamProxy != c.gates.snapshot.Egress.UpstreamProxy {
+	is, was := &g.snapshot.Egress, &c.gates.snapshot.Egress
+	if is.UpstreamProxy != was.UpstreamProxy || !sameGateway(is.Gateway, was.Gateway) {
 		return false // it goes another way out than it may
 	}
-	if g.snapshot.Egress.UpstreamProxy != (config.UpstreamProxy{}) {
+	if is.UpstreamProxy != (config.UpstreamProxy{}) || is.Gateway.Host != "" {
 		return true // its peer is the proxy
 	}
 	at, ok := peer.(*net.TCPAddr)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"crypto/x509"
 	"errors"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 // decided on and what is sent cannot differ.
 type ask struct {
 	tunnel    bool   // a CONNECT, or a captured connection
+	gateway   bool   // a CONNECT of a sidecar to a gateway
 	captured  bool   // no CONNECT: nothing is to be said before the client's bytes are answered
 	scheme    string // "http" or "https" of a request
 	authority string // as the client wrote it
@@ -24,6 +26,12 @@ type ask struct {
 	proxyCredentials      *proxyCredentials // what it says, if that has been read
 	toolgateAuthorization []string
 	traceparent           string
+
+	// Of a sidecar that comes to a gateway.
+	peer      []*x509.Certificate // what it showed in the handshake, unverified
+	workload  string              // its token
+	decision  string              // the id of its call, as it says
+	explained string              // in place of what it would show, where a decision is explained
 }
 
 var (

@@ -14,7 +14,10 @@ import (
 	"github.com/toolgate/toolgate/redact"
 )
 
-const established = "HTTP/1.1 200 Connection established\r\n\r\n"
+const (
+	establishedLine = "HTTP/1.1 200 Connection established\r\n"
+	established     = establishedLine + "\r\n"
+)
 
 var greetingOfConnect = []byte(established)
 
@@ -32,7 +35,7 @@ func (c *call) open(a *ask) func(conn net.Conn, early []byte) {
 		c.rec.Decision = "allow"
 		return func(conn net.Conn, early []byte) { c.interceptConn(conn, early, a) }
 	}
-	var upstream *net.TCPConn
+	var upstream duplex
 	if d == nil {
 		upstream, d = c.dial()
 	}
@@ -40,21 +43,29 @@ func (c *call) open(a *ask) func(conn net.Conn, early []byte) {
 		return func(conn net.Conn, _ []byte) { c.refuseConn(conn, d) }
 	}
 	c.rec.Decision = "allow"
-	greeting := greetingOfConnect
-	if a.captured {
-		greeting = nil
+	return func(conn net.Conn, early []byte) { c.relay(conn, upstream, early, c.greeting(a)) }
+}
+
+// greeting is what the client of a tunnel that is relayed is told.
+func (c *call) greeting(a *ask) []byte {
+	switch {
+	case a.captured:
+		return nil
+	case a.gateway:
+		return []byte(establishedLine + decisionHeader + ": " + c.rec.ID + "\r\n\r\n")
 	}
-	return func(conn net.Conn, early []byte) { c.relay(conn, upstream, early, greeting) }
+	return greetingOfConnect
 }
 
 // dial is gate 7 for a tunnel.
-func (c *call) dial() (*net.TCPConn, *Denial) {
+func (c *call) dial() (duplex, *Denial) {
 	start := time.Now()
-	conn, err := c.gates.upstreams[c.tool.Name].dialer.Dial(c.ctx, c.tool.Name, c.target.Host, c.target.Port, &c.attempts)
+	conn, err := c.dialer().Dial(c.ctx, c.tool.Name, c.target.Host, c.target.Port, &c.attempts)
 	c.rec.UpstreamTime = time.Since(start)
 	if err != nil {
 		return nil, c.failure(err)
 	}
+	c.passed(conn)
 	return conn, nil
 }
 
@@ -69,6 +80,9 @@ func (c *call) refuseConn(conn net.Conn, d *Denial) {
 	status, header, body := d.answer(c)
 	c.rec.Status = status
 	header.Set("Connection", "close")
+	if c.isGateway() {
+		header.Set(decisionHeader, c.rec.ID)
+	}
 	res := &http.Response{
 		Status: d.reason(), StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Header: header, ContentLength: int64(len(body)), Close: true,
 		Body: io.NopCloser(bytes.NewReader(body)),
@@ -97,7 +111,7 @@ func lingeringClose(conn net.Conn) {
 type relay struct {
 	open
 	call             *call
-	client, upstream *net.TCPConn
+	client, upstream duplex
 	up, down         direction   // to the upstream, to the client
 	sni              sniGuard    // of up
 	stop             func() bool // stops the guard
@@ -107,8 +121,8 @@ type relay struct {
 }
 
 // relay begins to pass bytes on, after a greeting to the client of a CONNECT.
-func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early, greeting []byte) {
-	client, ok := conn.(*net.TCPConn)
+func (c *call) relay(conn net.Conn, upstream duplex, early, greeting []byte) {
+	client, ok := conn.(duplex)
 	if !ok { // a listener that is no TCP listener is a mistake of ours
 		_ = upstream.Close()
 		_ = conn.Close()
@@ -142,7 +156,7 @@ func (c *call) relay(conn net.Conn, upstream *net.TCPConn, early, greeting []byt
 
 // ended is called once by each direction. An end of stream, which is no error, is passed on and leaves the other direction
 // open; an error ends both.
-func (r *relay) ended(dst *net.TCPConn, err error) {
+func (r *relay) ended(dst duplex, err error) {
 	if err == nil {
 		err = dst.CloseWrite()
 		if isClosed(err) { // the peer has gone already, after we read its end of stream
@@ -174,12 +188,11 @@ func (r *relay) end(cause error) {
 	}
 	if first && misnamed(cause) {
 		_, _ = r.client.Write(alertUnrecognizedName) // the reason arrives only if no reset follows
+		_ = rawConn(r.client).Close()
 	} else {
-		_ = r.client.SetLinger(0)
+		reset(r.client)
 	}
-	_ = r.upstream.SetLinger(0)
-	_ = r.client.Close()
-	_ = r.upstream.Close()
+	reset(r.upstream)
 	r.up.wake()
 	r.down.wake()
 }
@@ -187,7 +200,7 @@ func (r *relay) end(cause error) {
 // mayStay reports whether other gates would relay this tunnel too, and to this address.
 func (r *relay) mayStay(g *Gates) bool {
 	c := r.call
-	if !c.stands(g) || g.mustIntercept(g.snapshot.Tools[c.tool.Name], c.target) {
+	if !c.stands(g) || !c.isGateway() && g.mustIntercept(g.snapshot.Tools[c.tool.Name], c.target) {
 		return false
 	}
 	return c.wayStands(g, r.upstream.RemoteAddr())

@@ -24,18 +24,45 @@ type upstream struct {
 	h2     *h2Way          // for h2 clients
 }
 
-// dialer connects to targets for tools. It is an *egress.Dialer, or an *egress.ProxyDialer where the operator's upstream
-// proxy is the only way out.
+// dialer connects to targets for tools: directly, through the operator's upstream proxy, or through an egress gateway.
 type dialer interface {
-	Dial(ctx context.Context, tool, host string, port uint16, at *egress.Attempts) (*net.TCPConn, error)
+	Dial(ctx context.Context, tool, host string, port uint16, at *egress.Attempts) (duplex, error)
 	Check(ctx context.Context, tool, host string, port uint16) error
 }
 
-// newDialer returns the one that the configuration asks for. It contacts nobody.
+// duplex is a connection that can say that nothing more will come: a *net.TCPConn, or TLS over one.
+type duplex interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// plainDialer is a dialer whose connections are sockets of the system.
+type plainDialer struct {
+	tcp interface {
+		Dial(ctx context.Context, tool, host string, port uint16, at *egress.Attempts) (*net.TCPConn, error)
+		Check(ctx context.Context, tool, host string, port uint16) error
+	}
+}
+
+// Dial connects, or returns a nil that is no connection.
+func (d plainDialer) Dial(ctx context.Context, tool, host string, port uint16, at *egress.Attempts) (duplex, error) {
+	conn, err := d.tcp.Dial(ctx, tool, host, port, at)
+	if err != nil {
+		return nil, err // not conn: a nil *net.TCPConn is no nil duplex
+	}
+	return conn, nil
+}
+
+// Check judges as Dial does, and connects to nothing.
+func (d plainDialer) Check(ctx context.Context, tool, host string, port uint16) error {
+	return d.tcp.Check(ctx, tool, host, port)
+}
+
+// newDialer returns the one that the configuration asks for, without a gateway. It contacts nobody.
 func newDialer(e *config.Egress, direct *egress.Dialer) (dialer, error) {
 	p := e.UpstreamProxy
 	if p.Host == "" {
-		return direct, nil
+		return plainDialer{direct}, nil
 	}
 	d := &egress.ProxyDialer{Dialer: direct, Host: p.Host, Port: p.Port}
 	if p.CredentialsFile != "" {
@@ -45,7 +72,7 @@ func newDialer(e *config.Egress, direct *egress.Dialer) (dialer, error) {
 		}
 		d.Authorize = file.AppendHeader
 	}
-	return d, nil
+	return plainDialer{d}, nil
 }
 
 type attemptsKey struct{}
@@ -61,11 +88,7 @@ func newUpstream(tool string, d dialer, roots *x509.CertPool, limits config.Limi
 			return nil, err
 		}
 		at, _ := ctx.Value(attemptsKey{}).(*egress.Attempts)
-		conn, err := d.Dial(ctx, tool, host, uint16(port), at)
-		if err != nil {
-			return nil, err // not conn: a nil *net.TCPConn is no nil net.Conn
-		}
-		return conn, nil
+		return d.Dial(ctx, tool, host, uint16(port), at)
 	}
 	u := &upstream{dialer: d}
 	u.ws = newTransport(dial, roots, limits)

@@ -39,7 +39,8 @@ type settings struct {
 	secondPerson []string
 	warmUp       time.Duration
 
-	people people
+	people    people
+	enrolment enrolment
 }
 
 func newServe() *cobra.Command {
@@ -73,6 +74,7 @@ func newServe() *cobra.Command {
 	f.DurationVar(&s.warmUp, "warm-up", 18*time.Second, "how long after the start the fleet counts as not known yet")
 	signalsFlag(cmd, &s.signals)
 	peopleFlags(cmd, &s.people)
+	enrolmentFlags(cmd, &s.enrolment)
 	if err := cmd.MarkFlagRequired("dir"); err != nil {
 		panic(err) // the flag was added above
 	}
@@ -113,6 +115,9 @@ func (s *settings) options() (o central.Options, err error) {
 		return o, fmt.Errorf("found --replicas %d, expected 1, or up to 5 with --nats", s.replicas)
 	}
 	if err := s.people.check(s.tlsCert != ""); err != nil {
+		return o, err
+	}
+	if err := s.enrolment.check(s.natsURL != ""); err != nil {
 		return o, err
 	}
 	if s.tokens == "" && s.people.issuer == "" && !loopback(s.listen) {
@@ -178,10 +183,14 @@ func (s *settings) serve(ctx context.Context, o central.Options, say func(string
 	if err != nil {
 		return err
 	}
+	enrol, err := s.enrolment.handler(filepath.Clean(s.dir), service, o)
+	if err != nil {
+		return err
+	}
 	defer poll(ctx, receiver)()
 	s.greet(say, ln.Addr().String(), url, hint, o.Signer.PublicKey())
 	return s.until(ctx, service, &http.Server{
-		Handler:           beside(receiver, web),
+		Handler:           beside(receiver, enrol, web),
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}, ln)

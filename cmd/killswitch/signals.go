@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch/central"
+	"github.com/toolgate/toolgate/killswitch/central/api"
 	"github.com/toolgate/toolgate/killswitch/ledger"
 	"github.com/toolgate/toolgate/killswitch/signals"
 )
@@ -66,12 +67,16 @@ func poll(ctx context.Context, r *signals.Receiver) (stop func()) {
 	}
 }
 
-// beside serves r's paths, whose senders have tokens of their own, and everything else by next.
-func beside(r *signals.Receiver, next http.Handler) http.Handler {
+// beside serves the paths of those who have tokens of their own: r's senders, and sidecars by enrol unless that is nil. Everything
+// else is next's.
+func beside(r *signals.Receiver, enrol, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	heard := r.Handler()
 	mux.Handle("/v1/signals/", heard)
 	mux.Handle("/v1/alerts/", heard)
+	if enrol != nil {
+		mux.Handle(api.CredentialsPath, enrol)
+	}
 	mux.Handle("/", next)
 	return mux
 }

@@ -37,8 +37,9 @@ type app struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 	own     []netip.AddrPort
-	ca      [sha256.Size]byte // of the files that the CA was loaded from
-	addrs   map[string]string // what each listener got, by name; "admin" is one of them
+	ca      *proxy.CA
+	trust   [2][sha256.Size]byte // what the CA, and the files for tools to trust it by, were made from
+	addrs   map[string]string    // what each listener got, by name; "admin" is one of them
 	admin   *http.Server
 	fence   *proxy.Fence // nil: none is expected
 	stop    context.CancelFunc
@@ -80,17 +81,15 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 	if err != nil {
 		return nil, err
 	}
-	ca, err := openCA(s.Intercept)
-	if err != nil {
+	if err := a.openCA(s.Intercept); err != nil {
 		return nil, err
 	}
-	a.ca = caSum(s.Intercept)
 	if err := a.openAudit(s.Audit, stdout, stderr); err != nil {
 		return nil, err
 	}
 	a.openKillSwitch(s.KillSwitch)
 	a.proxy = proxy.New(proxy.Options{
-		Gates: gates, Kill: a.kill, KillLog: a.killLog, Audit: a.audit, Log: a.log, Metrics: a.metrics, CA: ca,
+		Gates: gates, Kill: a.kill, KillLog: a.killLog, Audit: a.audit, Log: a.log, Metrics: a.metrics, CA: a.ca,
 		Fence: a.fence,
 	})
 	a.loadRevocations()
@@ -153,36 +152,6 @@ func (a *app) listen(s *config.Snapshot) (lns []net.Listener, err error) {
 		}
 	}
 	return lns, nil
-}
-
-// openCA loads the CA, or makes one, and writes its certificate where clients will look for it.
-func openCA(i config.Intercept) (*proxy.CA, error) {
-	ca, err := proxy.NewCA()
-	if i.CACertFile != "" {
-		ca, err = proxy.LoadCA(i.CACertFile, i.CAKeyFile)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("intercept: %w", err)
-	}
-	if i.CAOutFile == "" {
-		return ca, nil
-	}
-	if err := ca.WriteFile(i.CAOutFile); err != nil {
-		return nil, fmt.Errorf("intercept.caOutFile: %w", err)
-	}
-	return ca, nil
-}
-
-// caSum tells one CA's files from another's. Without files, or with unreadable ones, it is that of nothing.
-func caSum(i config.Intercept) [sha256.Size]byte {
-	var all []byte
-	for _, name := range []string{i.CACertFile, i.CAKeyFile} {
-		if name != "" {
-			b, _ := os.ReadFile(filepath.Clean(name))
-			all = append(all, b...)
-		}
-	}
-	return sha256.Sum256(all)
 }
 
 func (a *app) openAudit(c config.Audit, stdout, stderr io.Writer) error {

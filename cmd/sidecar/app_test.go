@@ -280,6 +280,8 @@ func TestStartIsAllOrNothing(t *testing.T) {
 		{`admin: {address: "127.0.0.1:0"}`, `admin: {address: "` + held.Addr().String() + `"}`, "listener admin"},
 		{`output: stdout`, `output: no/such/folder`, "audit.output"},
 		{`caOutFile: ca.crt`, `caOutFile: no/such/folder`, "intercept.caOutFile"},
+		{`caOutFile: ca.crt`, `bundleOutFile: no/such/folder`, "intercept.bundleOutFile: " + l.path("no/such/folder") + " cannot be written: there is no folder " + l.path("no/such")},
+		{`caOutFile: ca.crt`, `trustStoreFile: no/such/folder`, "intercept.trustStoreFile"},
 	} {
 		good := l.read("sidecar.yaml")
 		l.edit("sidecar.yaml", c.old, c.new)

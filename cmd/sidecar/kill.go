@@ -62,7 +62,8 @@ func (a *app) openBus(c config.KillSwitch) error {
 		return nil
 	}
 	a.bus = bus.New(bus.Options{
-		Servers: c.NATS.Servers, CredentialsFile: c.NATS.CredentialsFile, CAFile: c.NATS.CAFile, Keys: c.NATS.Keys,
+		Servers: c.NATS.Servers, CredentialsFile: c.NATS.CredentialsFile, CredentialsURL: c.NATS.CredentialsURL, TokenFile: c.NATS.TokenFile,
+		CAFile: c.NATS.CAFile, CA: c.NATS.CA, Keys: c.NATS.Keys,
 		StateDir: c.StateDir, Name: natsSource, Switch: a.kill, MaxStale: c.MaxStale, Self: a.self, Log: a.log,
 		Observe: func(e bus.Event) { a.metrics.KillSwitch(e.Name, e.Result, e.Took) },
 	})

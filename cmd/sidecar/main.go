@@ -4,6 +4,8 @@ package main
 
 import (
 	"os"
+
+	_ "golang.org/x/crypto/x509roots/fallback" // an image from scratch has no roots to verify upstreams and issuers by
 )
 
 func main() {

@@ -79,13 +79,12 @@ func (a *app) tryReload() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if sum := caSum(next.Intercept); sum != a.ca { // rotated in place
-		ca, err := openCA(next.Intercept)
-		if err != nil {
-			return "", err
-		}
-		a.proxy.UseCA(ca)
-		a.ca = sum
+	before := a.ca
+	if err := a.openCA(next.Intercept); err != nil {
+		return "", err
+	}
+	if a.ca != before { // rotated in place
+		a.proxy.UseCA(a.ca)
 	}
 	a.proxy.Reload(gates)
 	a.store.Swap(next)
@@ -105,8 +104,9 @@ func sameFrame(now, next *config.Snapshot) error {
 		}
 		return append(l, "admin "+s.Admin)
 	}
-	intercept := func(s *config.Snapshot) [3]string {
-		return [3]string{s.Intercept.CACertFile, s.Intercept.CAKeyFile, s.Intercept.CAOutFile}
+	intercept := func(s *config.Snapshot) [5]string {
+		i := &s.Intercept
+		return [5]string{i.CACertFile, i.CAKeyFile, i.CAOutFile, i.BundleOutFile, i.TrustStoreFile}
 	}
 	for _, part := range []struct {
 		key  string

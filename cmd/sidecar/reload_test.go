@@ -153,6 +153,7 @@ func TestChangesThatNeedARestart(t *testing.T) {
 		{"another address", `{name: solo, address: "127.0.0.1:0"`, `{name: solo, address: "[::1]:0"`, "listeners or admin"},
 		{"no admin", `admin: {address: "127.0.0.1:0"}` + "\n", "", "listeners or admin"},
 		{"another CA file", "caOutFile: ca.crt", "caOutFile: other.crt", "intercept's CA"},
+		{"a bundle", "caOutFile: ca.crt", "caOutFile: ca.crt, bundleOutFile: b.pem", "intercept's CA"},
 		{"another kill switch", "maxStale: 60s", "maxStale: 61s", "killSwitch"},
 		{"another audit", "audit: {output: stdout}", "audit: {output: stderr}", "audit"},
 		{"another log format", "log: {level: info}", "log: {level: info, format: text}", "log.format"},

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
+	"net"
 	"strings"
 	"time"
 
@@ -43,13 +43,19 @@ func (s *Source) connect() (*nats.Conn, error) {
 		nats.ConnectHandler(func(c *nats.Conn) { s.connected(c) }),
 		nats.ReconnectHandler(func(c *nats.Conn) { s.connected(c) }),
 		nats.DisconnectErrHandler(func(c *nats.Conn, err error) {
-			if c.IsClosed() {
+			if c.IsClosed() || s.renewing.Load() {
 				return // by us
 			}
 			s.o.Log.Warn("kill switch bus lost; what is revoked stays so", "error", said(err))
 		}),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
 			s.o.Log.Debug("kill switch bus not reached", "error", said(err))
+			if s.renewing.Swap(false) {
+				s.o.Log.Warn("kill switch bus lost; what is revoked stays so", "error", said(err))
+			}
+			if s.issued != nil && unauthorized(err) {
+				s.issued.refused()
+			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrSlowConsumer) {
@@ -59,11 +65,14 @@ func (s *Source) connect() (*nats.Conn, error) {
 			s.o.Log.Error("kill switch bus", "error", said(err))
 		}),
 	}
-	if s.o.CredentialsFile != "" {
+	switch {
+	case s.issued != nil:
+		options = append(options, s.issued.option())
+	case s.o.CredentialsFile != "":
 		options = append(options, nats.UserCredentials(s.o.CredentialsFile))
 	}
-	if s.o.CAFile != "" {
-		options = append(options, roots(s.o.CAFile))
+	if s.o.CAFile != "" || s.o.CA != "" {
+		options = append(options, roots(s.o.pool))
 	}
 	conn, err := nats.Connect(strings.Join(s.o.Servers, ","), options...)
 	if err != nil {
@@ -74,22 +83,55 @@ func (s *Source) connect() (*nats.Conn, error) {
 
 // roots is nats.RootCAs without its look at the file before the first connection: a file that is late is no reason not to
 // start.
-func roots(file string) nats.Option {
+func roots(pool func() (*x509.CertPool, error)) nats.Option {
 	return func(o *nats.Options) error {
 		o.Secure = true
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-		o.RootCAsCB = func() (*x509.CertPool, error) {
-			b, err := os.ReadFile(file)
-			if err != nil {
-				return nil, err
-			}
-			pool := x509.NewCertPool()
-			if !pool.AppendCertsFromPEM(b) {
-				return nil, errors.New("holds no PEM certificate")
-			}
-			return pool, nil
-		}
+		o.RootCAsCB = pool
 		return nil
+	}
+}
+
+// option is nats.UserJWT without its look at the JWT before the first connection: there is none yet.
+func (i *issued) option() nats.Option {
+	return func(o *nats.Options) error {
+		o.UserJWT, o.SignatureCB, o.CustomDialer = i.current, i.key.Sign, &dialer{i}
+		return nil
+	}
+}
+
+// dialer dials nobody while there are no credentials: a server would hold the connection open for them.
+type dialer struct{ issued *issued }
+
+// Dial implements nats.CustomDialer.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	if !d.issued.good() {
+		return nil, errNoCredentials
+	}
+	return (&net.Dialer{Timeout: 5 * time.Second}).Dial(network, address)
+}
+
+// unauthorized reports whether a server has refused the credentials.
+func unauthorized(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, nats.ErrAccountAuthExpired)
+}
+
+// renewed opens the connection again with new credentials, well before the server would close it for the old ones. What is said
+// meanwhile is fetched, as after any loss.
+func (s *Source) renewed() {
+	s.o.Log.Info("kill switch credentials renewed", "user", s.issued.user())
+	s.o.Observe(Event{Name: "credentials", Result: "ok"})
+	s.renewing.Store(true)
+	if err := s.conn.ForceReconnect(); err != nil {
+		s.o.Log.Error("kill switch bus", "error", said(err))
+	}
+}
+
+func (s *Source) notRenewed(failures int, err error) {
+	s.o.Observe(Event{Name: "credentials", Result: "error"})
+	if failures == 1 {
+		s.o.Log.Warn("kill switch credentials not renewed; trying again", "error", said(err))
 	}
 }
 
@@ -102,6 +144,7 @@ func said(err error) string {
 }
 
 func (s *Source) connected(c *nats.Conn) {
+	s.renewing.Store(false)
 	s.o.Log.Info("kill switch bus connected", "server", c.ConnectedUrlRedacted())
 	s.name()
 	select {

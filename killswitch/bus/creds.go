@@ -27,18 +27,29 @@ func userOf(path string) (string, error) {
 	if err != nil {
 		return "", errors.New("holds no NATS user JWT")
 	}
+	c, err := claimsOf(token)
+	return c.Name, err
+}
+
+// claims are what is read of a NATS user's JWT.
+type claims struct {
+	Name    string `json:"name"`
+	Subject string `json:"sub"` // the public key
+	Issued  int64  `json:"iat"` // seconds since 1970
+	Expires int64  `json:"exp"` // the same; 0: never
+}
+
+// claimsOf verifies nothing. Its errors quote nothing of the token.
+func claimsOf(token string) (c claims, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return "", errors.New("holds no NATS user JWT")
+		return claims{}, errors.New("holds no NATS user JWT")
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	var claims struct {
-		Name string `json:"name"`
+	if err != nil || json.Unmarshal(payload, &c) != nil || c.Name == "" {
+		return claims{}, errors.New("holds a NATS user JWT without name")
 	}
-	if err != nil || json.Unmarshal(payload, &claims) != nil || claims.Name == "" {
-		return "", errors.New("holds a NATS user JWT without name")
-	}
-	return claims.Name, nil
+	return c, nil
 }
 
 // CheckCredentials says what is wrong with a NATS credentials file.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -22,7 +23,10 @@ import (
 type Options struct {
 	Servers         []string // nats, tls, ws or wss URLs
 	CredentialsFile string   // read again at each connection; empty: none
+	CredentialsURL  string   // in place of CredentialsFile: where credentials are had for the token in TokenFile
+	TokenFile       string   // such as a projected service-account token; read again each time
 	CAFile          string   // roots in place of the system's, read again at each connection; set: TLS always
+	CA              string   // in place of CAFile: the PEM text itself
 	Keys            ledger.Keys
 	StateDir        string // empty: nothing outlives the process
 
@@ -36,8 +40,8 @@ type Options struct {
 
 // Event is one thing to count.
 type Event struct {
-	Name   string        // "refused", "propagation", "ack" or "state_write"
-	Result string        // refused: the ledger.Kind; ack: "ok", "error", "dropped"; state_write: "ok", "error"
+	Name   string        // "refused", "propagation", "ack", "state_write" or "credentials"
+	Result string        // refused: the ledger.Kind; ack: "ok", "error", "dropped"; state_write and credentials: "ok", "error"
 	Took   time.Duration // propagation: from signing to effect, by the signer's clock as estimated
 }
 
@@ -65,6 +69,8 @@ type Source struct {
 	running  sync.WaitGroup
 	view     atomic.Pointer[View]
 	leaving  atomic.Bool
+	issued   *issued     // nil: credentials are in a file
+	renewing atomic.Bool // we have closed a connection to open it with new credentials
 
 	in     chan received
 	up     chan struct{} // connected, for the first time or again
@@ -96,6 +102,14 @@ func New(o Options) *Source {
 
 // name reads the user from the credentials. Without readable ones the server admits nobody, and no subject matters.
 func (s *Source) name() {
+	if s.o.CredentialsURL != "" {
+		user := defaultUser
+		if s.issued != nil {
+			user = s.issued.user()
+		}
+		s.user.Store(&user)
+		return
+	}
 	user, err := userOf(s.o.CredentialsFile)
 	if err != nil {
 		s.o.Log.Error("NATS credentials not usable", "file", s.o.CredentialsFile, "error", err)
@@ -133,6 +147,12 @@ func (s *Source) load() {
 
 // Start connects, and goes on trying for ever, until Close. Its error is one of the options.
 func (s *Source) Start() error {
+	if s.o.CredentialsURL != "" {
+		var err error
+		if s.issued, err = newIssued(&s.o); err != nil {
+			return fmt.Errorf("kill switch: credentials: %w", err)
+		}
+	}
 	conn, err := s.connect()
 	if err != nil {
 		return err
@@ -144,6 +164,9 @@ func (s *Source) Start() error {
 		cancel()
 		conn.Close()
 		return err
+	}
+	if s.issued != nil {
+		s.running.Go(func() { s.issued.renew(ctx, s.renewed, s.notRenewed) })
 	}
 	s.running.Go(func() { s.hear(ctx) })
 	s.running.Go(func() { s.speak(ctx) })

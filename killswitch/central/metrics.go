@@ -16,6 +16,7 @@ type metrics struct {
 	propagation prometheus.Histogram
 	appends     *prometheus.CounterVec
 	signals     *prometheus.CounterVec
+	credentials *prometheus.CounterVec
 }
 
 func newMetrics(s *Service) *metrics {
@@ -34,8 +35,11 @@ func newMetrics(s *Service) *metrics {
 		signals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "toolgate_central_signals_total", Help: "Security events and alerts, by sender, event and result.",
 		}, []string{"sender", "event", "result"}),
+		credentials: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "toolgate_central_credentials_total", Help: "Requests of sidecars for credentials, by result.",
+		}, []string{"result"}),
 	}
-	m.registry.MustRegister(m.acks, m.propagation, m.appends, m.signals, state{s},
+	m.registry.MustRegister(m.acks, m.propagation, m.appends, m.signals, m.credentials, state{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -45,6 +49,11 @@ func (s *Service) Registry() *prometheus.Registry { return s.metrics.registry }
 
 func (m *metrics) append(op ledger.Op, result string) {
 	m.appends.WithLabelValues(string(op), result).Inc()
+}
+
+// CountCredentials counts a sidecar's request for credentials. The caller keeps result to a closed set.
+func (s *Service) CountCredentials(result string) {
+	s.metrics.credentials.WithLabelValues(result).Inc()
 }
 
 func (m *metrics) acked(after time.Duration) {

@@ -39,6 +39,7 @@ var statuses = map[central.Code]int{
 	Unauthenticated:        http.StatusUnauthorized,
 	MediaType:              http.StatusUnsupportedMediaType,
 	TooLarge:               http.StatusRequestEntityTooLarge,
+	TooManyRequests:        http.StatusTooManyRequests,
 	Internal:               http.StatusInternalServerError,
 }
 

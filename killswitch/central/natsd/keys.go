@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
@@ -106,14 +107,22 @@ func (k *keys) credentials(side, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := jwt.NewUserClaims(public)
-	u.Name, u.IssuerAccount = name, k.public(side+"-account")
-	u.SetScoped(true)
-	token, err := u.Encode(k.pairs[side+"-issuer"])
+	token, err := k.user(side, name, public, time.Time{})
 	if err != nil {
 		return nil, err
 	}
 	return jwt.FormatUserConfig(token, seed)
+}
+
+// user signs a user of one side, which may do what its side may and speak under its name. The zero time: it does not expire.
+func (k *keys) user(side, name, public string, expires time.Time) (string, error) {
+	u := jwt.NewUserClaims(public)
+	u.Name, u.IssuerAccount = name, k.public(side+"-account")
+	if !expires.IsZero() {
+		u.Expires = expires.Unix()
+	}
+	u.SetScoped(true)
+	return u.Encode(k.pairs[side+"-issuer"])
 }
 
 // Credentials issues a sidecar's user with the keys below dir, which a server with that dir accepts at once.

@@ -1,0 +1,321 @@
+package policies
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/yaml"
+
+	"github.com/toolgate/toolgate/inject/pod"
+	"github.com/toolgate/toolgate/inject/settings"
+)
+
+// plain has no kill switch, whose keys only a cluster has.
+const plain = "killSwitch: {enabled: false}\n"
+
+// injected is what the injector makes of a pod with the chart's own settings.
+func injected(t *testing.T, docs [][]byte, spec, mode string) *corev1.Pod {
+	t.Helper()
+	var s *settings.Settings
+	for _, doc := range docs {
+		var c corev1.ConfigMap
+		if json.Unmarshal(doc, &c) == nil && c.Data["settings.yaml"] != "" {
+			var err error
+			if s, err = settings.Parse("settings.yaml", []byte(c.Data["settings.yaml"])); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var p corev1.Pod
+	if err := yaml.UnmarshalStrict([]byte(spec), &p.Spec); err != nil {
+		t.Fatal(err)
+	}
+	p.Name, p.Annotations = "x", map[string]string{"toolgate/tool": "search", "toolgate/mode": mode}
+	p.APIVersion, p.Kind = "v1", "Pod"
+	r, err := pod.Mutate(&p, pod.Namespace{Name: "tools"}, s, func(string) ([]byte, error) { return []byte("name: search\nowner: x\nversion: \"1\"\n"), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Pod
+}
+
+const usual = `
+initContainers: [{name: prepare, image: tool:1}]
+containers: [{name: tool, image: tool:1, env: [{name: A, value: b}]}, {name: second, image: tool:2, securityContext: {runAsUser: 2000, capabilities: {add: [NET_BIND_SERVICE]}}}]
+volumes: [{name: work, emptyDir: {}}, {name: own, secret: {secretName: own}}]
+`
+
+// TestInjectedPodsPass: what the injector makes, the backstop admits, when it is made, changed and reported on.
+func TestInjectedPodsPass(t *testing.T) {
+	for _, values := range []string{plain, plain + "fence: {require: always}\ninjection: {traffic: transparent}\n", plain + "image: {registry: ''}\nsidecar: {image: {repository: s, tag: x}}\nfence: {image: {repository: f, digest: 'sha256:" + strings.Repeat("0", 64) + "'}}\n"} {
+		docs := render(t, values)
+		p := compile(t, docs, "fenced-pods")
+		for _, mode := range []string{"explicit", "transparent"} {
+			if mode == "explicit" && strings.Contains(values, "always") {
+				continue
+			}
+			made := injected(t, docs, usual, mode)
+			for _, r := range []request{
+				{operation: admission.Create, object: made},
+				{operation: admission.Update, object: made, old: made},
+				{operation: admission.Update, subresource: "status", object: made, old: made},
+			} {
+				r.kind, r.resource = "Pod", "pods"
+				if refused := p.judge(t, r); refused != nil {
+					t.Errorf("%s %s: %v", mode, r.operation, refused)
+				}
+			}
+		}
+	}
+}
+
+// change is something that a tenant does to an injected pod before it is admitted; the backstop has to see it if the webhook does not.
+type change struct {
+	name string
+	do   func(*corev1.Pod)
+	want string // in the sentence
+}
+
+func tool(p *corev1.Pod) *corev1.Container { return &p.Spec.Containers[0] }
+
+func secured(c *corev1.Container) *corev1.SecurityContext {
+	if c.SecurityContext == nil {
+		c.SecurityContext = &corev1.SecurityContext{}
+	}
+	return c.SecurityContext
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func named(p *corev1.Pod, name string) *corev1.Container {
+	for i := range p.Spec.InitContainers {
+		if p.Spec.InitContainers[i].Name == name {
+			return &p.Spec.InitContainers[i]
+		}
+	}
+	return nil
+}
+
+const ours = 64117
+
+func changes() []change {
+	capability := func(name corev1.Capability) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			secured(tool(p)).Capabilities = &corev1.Capabilities{Add: []corev1.Capability{name}, Drop: []corev1.Capability{"ALL"}}
+		}
+	}
+	mount := func(name string, readOnly bool) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			tool(p).VolumeMounts = append(tool(p).VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/x", ReadOnly: readOnly})
+		}
+	}
+	volume := func(source corev1.VolumeSource) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "mine", VolumeSource: source})
+		}
+	}
+	token := func(audience string) func(*corev1.Pod) {
+		return volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: audience}}}}})
+	}
+	return []change{
+		{"not injected", func(p *corev1.Pod) { p.Spec.InitContainers = nil }, "no init container"},
+		{"sidecar among containers", func(p *corev1.Pod) {
+			p.Spec.Containers, p.Spec.InitContainers = append(p.Spec.Containers, *named(p, "toolgate")), nil
+		}, "no init container"},
+		{"sidecar that ends", func(p *corev1.Pod) { named(p, "toolgate").RestartPolicy = nil }, "restartPolicy: Always"},
+		{"another image", func(p *corev1.Pod) { named(p, "toolgate").Image = "ghcr.io/toolgate/sidecar-of-mine:1" }, "sidecar-of-mine"},
+		{"image of a longer name", func(p *corev1.Pod) { named(p, "toolgate").Image = "ghcr.io/toolgate/sidecar/x:1" }, "expected one of"},
+		{"command", func(p *corev1.Pod) { named(p, "toolgate").Command = []string{"/sidecar", "version"} }, "as the injector makes it"},
+		{"arguments", func(p *corev1.Pod) { named(p, "toolgate").Args = []string{"version"} }, "as the injector makes it"},
+		{"sidecar as another", func(p *corev1.Pod) { named(p, "toolgate").SecurityContext.RunAsUser = ptr[int64](1) }, "as the injector makes it"},
+		{"privileged sidecar", func(p *corev1.Pod) { named(p, "toolgate").SecurityContext.Privileged = ptr(true) }, "as the injector makes it"},
+		{"sidecar with a capability", func(p *corev1.Pod) {
+			named(p, "toolgate").SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"}
+		}, "as the injector makes it"},
+		{"something before it", func(p *corev1.Pod) {
+			p.Spec.InitContainers = append([]corev1.Container{{Name: "first", Image: "x", SecurityContext: tool(p).SecurityContext}}, p.Spec.InitContainers...)
+		}, "must come before first"},
+		{"hostNetwork", func(p *corev1.Pod) { p.Spec.HostNetwork = true }, "hostNetwork"},
+		{"hostPID", func(p *corev1.Pod) { p.Spec.HostPID = true }, "hostPID"},
+		{"hostIPC", func(p *corev1.Pod) { p.Spec.HostIPC = true }, "hostIPC"},
+		{"shared processes", func(p *corev1.Pod) { p.Spec.ShareProcessNamespace = ptr(true) }, "shareProcessNamespace"},
+		{"our user", func(p *corev1.Pod) { secured(tool(p)).RunAsUser = ptr[int64](ours) }, "container tool runs as 64117"},
+		{"our group", func(p *corev1.Pod) { secured(tool(p)).RunAsGroup = ptr[int64](ours) }, "container tool runs as 64117"},
+		{"our user in an init container", func(p *corev1.Pod) { secured(named(p, "prepare")).RunAsUser = ptr[int64](ours) }, "container prepare runs as 64117"},
+		{"our user for all", func(p *corev1.Pod) { p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr[int64](ours)} }, "securityContext uses 64117"},
+		{"our group for all", func(p *corev1.Pod) { p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsGroup: ptr[int64](ours)} }, "securityContext uses 64117"},
+		{"our group for files", func(p *corev1.Pod) { p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: ptr[int64](ours)} }, "securityContext uses 64117"},
+		{"our group beside", func(p *corev1.Pod) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{SupplementalGroups: []int64{1, ours}}
+		}, "securityContext uses 64117"},
+		{"privileged", func(p *corev1.Pod) { secured(tool(p)).Privileged = ptr(true) }, "container tool is privileged"},
+		{"NET_ADMIN", capability("NET_ADMIN"), "adds a capability"},
+		{"net_admin", capability("net_admin"), "adds a capability"},
+		{"CAP_SETUID", capability("CAP_SETUID"), "adds a capability"},
+		{"ALL", capability("ALL"), "adds a capability"},
+		{"a new one", capability("CHECKPOINT_RESTORE"), "adds a capability"},
+		{"token of the sidecar", mount("toolgate-token", true), "mounts a volume of the sidecar"},
+		{"state of the sidecar", mount("toolgate-state", true), "mounts a volume of the sidecar"},
+		{"secrets of the sidecar", mount("toolgate-secrets", true), "mounts a volume of the sidecar"},
+		{"CA to write", mount("toolgate-ca", false), "mounts a volume of the sidecar"},
+		{"folder of the node", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/run"}}), "hostPath"},
+		{"Secret by another volume", volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "toolgate-secrets"}}), "for the sidecar alone"},
+		{"Secret by projection", volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "toolgate-secrets"}}}}}}), "for the sidecar alone"},
+		{"token of the sidecar's audience", token("toolgate"), "for the sidecar alone"},
+		{"token for the kill switch", token("toolgate-killswitch"), "for the sidecar alone"},
+		{"token for the gateway", token("toolgate-gateway"), "for the sidecar alone"},
+		{"another volume of ours", func(p *corev1.Pod) { p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "toolgate-x"}) }, "for the sidecar alone"},
+		{"Secret as a variable", func(p *corev1.Pod) {
+			tool(p).Env = append(tool(p).Env, corev1.EnvVar{Name: "S", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "toolgate-secrets"}}}})
+		}, "reads the Secret toolgate-secrets"},
+		{"Secret as variables", func(p *corev1.Pod) {
+			tool(p).EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "toolgate-secrets"}}}}
+		}, "reads the Secret toolgate-secrets"},
+	}
+}
+
+func fencedChanges() []change {
+	return []change{
+		{"no fence", func(p *corev1.Pod) { p.Spec.InitContainers = p.Spec.InitContainers[1:] }, "toolgate-fence"},
+		{"fence after", func(p *corev1.Pod) {
+			c := p.Spec.InitContainers
+			c[0], c[1] = c[1], c[0]
+		}, "toolgate-fence"},
+		{"fence that checks", func(p *corev1.Pod) {
+			named(p, "toolgate-fence").Args = append(named(p, "toolgate-fence").Args, "--check")
+		}, "not as the injector makes it"},
+		{"fence that does something else", func(p *corev1.Pod) { named(p, "toolgate-fence").Args = []string{"version"} }, "not as the injector makes it"},
+		{"fence of another image", func(p *corev1.Pod) { named(p, "toolgate-fence").Image = "x" }, "must have an image of"},
+		{"fence with more", func(p *corev1.Pod) {
+			named(p, "toolgate-fence").SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN", "SYS_ADMIN"}
+		}, "not as the injector makes it"},
+		{"fence that stays", func(p *corev1.Pod) {
+			named(p, "toolgate-fence").RestartPolicy = ptr(corev1.ContainerRestartPolicyAlways)
+		}, "not as the injector makes it"},
+		{"root", func(p *corev1.Pod) { tool(p).SecurityContext.RunAsUser = ptr[int64](0) }, "set securityContext.runAsUser of tool"},
+		{"nobody knows who", func(p *corev1.Pod) { tool(p).SecurityContext.RunAsUser = nil }, "set securityContext.runAsUser of tool"},
+		{"escalation", func(p *corev1.Pod) { tool(p).SecurityContext.AllowPrivilegeEscalation = nil }, "in the securityContext of tool"},
+		{"capabilities kept", func(p *corev1.Pod) { tool(p).SecurityContext.Capabilities = nil }, "in the securityContext of tool"},
+	}
+}
+
+// TestChangedPodsAreRefused: cases K8S-02, K8S-04, K8S-06, K8S-08 and K8S-12 as the API server judges them while the webhook is down.
+func TestChangedPodsAreRefused(t *testing.T) {
+	docs := render(t, plain)
+	p := compile(t, docs, "fenced-pods")
+	try := func(mode string, all []change) {
+		for _, c := range all {
+			t.Run(mode+"/"+c.name, func(t *testing.T) {
+				made := injected(t, docs, usual, mode)
+				c.do(made)
+				refused := strings.Join(p.judge(t, request{operation: admission.Create, kind: "Pod", resource: "pods", object: made}), " | ")
+				if !strings.Contains(refused, c.want) {
+					t.Errorf("found %q, expected it to say %q", refused, c.want)
+				}
+			})
+		}
+	}
+	try("explicit", changes())
+	try("transparent", changes())
+	try("transparent", fencedChanges())
+}
+
+// TestFenceAlways: where the fence is demanded of all, the annotation is no way out.
+func TestFenceAlways(t *testing.T) {
+	docs := render(t, plain+"fence: {require: always}\n")
+	made := injected(t, docs, usual, "explicit")
+	if refused := compile(t, docs, "fenced-pods").judge(t, request{operation: admission.Create, kind: "Pod", resource: "pods", object: made}); refused == nil {
+		t.Error("a pod in explicit mode is admitted")
+	}
+}
+
+// TestUpdates is case K8S-11, and that a pod from before the label can still be reported on and ended.
+func TestUpdates(t *testing.T) {
+	docs := render(t, plain)
+	p := compile(t, docs, "fenced-pods")
+	made := injected(t, docs, usual, "transparent")
+	bare := &corev1.Pod{Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{Name: "tool", Image: "x"}}}}
+	for _, c := range []struct {
+		name, subresource string
+		old               *corev1.Pod
+		do                func(*corev1.Pod)
+		want              string
+	}{
+		{"our label gone", "", made, func(p *corev1.Pod) { delete(p.Labels, "toolgate/injected") }, "labels that begin with toolgate/"},
+		{"our label changed", "", made, func(p *corev1.Pod) { p.Labels["toolgate/injected"] = "false" }, "labels that begin with toolgate/"},
+		{"a label of ours added", "", made, func(p *corev1.Pod) { p.Labels["toolgate/x"] = "y" }, "labels that begin with toolgate/"},
+		{"our label gone by status", "status", made, func(p *corev1.Pod) { p.Labels = nil }, "labels that begin with toolgate/"},
+		{"tool changed", "", made, func(p *corev1.Pod) { p.Annotations["toolgate/tool"] = "mail" }, "annotations that begin with toolgate/"},
+		{"status changed", "status", made, func(p *corev1.Pod) { p.Annotations["toolgate/status"] = "{}" }, "annotations that begin with toolgate/"},
+		{"sidecar's image changed", "", made, func(p *corev1.Pod) { named(p, "toolgate").Image = "pause:1" }, "pause:1"},
+		{"fence's image changed", "", made, func(p *corev1.Pod) { named(p, "toolgate-fence").Image = "pause:1" }, "must have an image of"},
+		{"another label", "", made, func(p *corev1.Pod) { p.Labels["app"] = "x" }, ""},
+		{"tool's image changed", "", made, func(p *corev1.Pod) { tool(p).Image = "tool:3" }, ""},
+		{"label of a pod from before", "", bare, func(p *corev1.Pod) { p.Labels = map[string]string{"app": "x"} }, ""},
+		{"status of a pod from before", "status", bare, func(p *corev1.Pod) { p.Status.Phase = "Failed" }, ""},
+		{"finalizer of a pod from before", "", bare, func(p *corev1.Pod) { p.Finalizers = nil }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			changed := c.old.DeepCopy()
+			c.do(changed)
+			refused := strings.Join(p.judge(t, request{operation: admission.Update, kind: "Pod", resource: "pods", subresource: c.subresource, object: changed, old: c.old}), " | ")
+			if c.want == "" && refused != "" || !strings.Contains(refused, c.want) {
+				t.Errorf("found %q, expected it to say %q", refused, c.want)
+			}
+		})
+	}
+	moved := compile(t, render(t, plain+"image: {registry: mirror.example}\n"), "fenced-pods")
+	if refused := moved.judge(t, request{operation: admission.Update, kind: "Pod", resource: "pods", subresource: "status", object: made, old: made}); refused != nil {
+		t.Errorf("once the chart names another registry, the kubelet's report is refused: %v", refused)
+	}
+}
+
+// TestEphemeralContainers: kubectl debug is no way out.
+func TestEphemeralContainers(t *testing.T) {
+	docs := render(t, plain)
+	p := compile(t, docs, "fenced-pods")
+	made := injected(t, docs, usual, "transparent")
+	confined := func() *corev1.SecurityContext {
+		return &corev1.SecurityContext{RunAsNonRoot: ptr(true), RunAsUser: ptr[int64](3000), AllowPrivilegeEscalation: ptr(false)}
+	}
+	for _, c := range []struct {
+		name string
+		do   func(*corev1.EphemeralContainer)
+		want string
+	}{
+		{"confined", func(*corev1.EphemeralContainer) {}, ""},
+		{"beside the tool", func(c *corev1.EphemeralContainer) { c.TargetContainerName = "tool" }, ""},
+		{"nothing said", func(c *corev1.EphemeralContainer) { c.SecurityContext = nil }, "must set runAsNonRoot"},
+		{"root", func(c *corev1.EphemeralContainer) { c.SecurityContext.RunAsUser = ptr[int64](0) }, "must set runAsNonRoot"},
+		{"no user", func(c *corev1.EphemeralContainer) { c.SecurityContext.RunAsUser = nil }, "must set runAsNonRoot"},
+		{"escalation", func(c *corev1.EphemeralContainer) { c.SecurityContext.AllowPrivilegeEscalation = nil }, "must set runAsNonRoot"},
+		{"our user", func(c *corev1.EphemeralContainer) { c.SecurityContext.RunAsUser = ptr[int64](ours) }, "container debug runs as 64117"},
+		{"our group", func(c *corev1.EphemeralContainer) { c.SecurityContext.RunAsGroup = ptr[int64](ours) }, "container debug runs as 64117"},
+		{"privileged", func(c *corev1.EphemeralContainer) { c.SecurityContext.Privileged = ptr(true) }, "container debug is privileged"},
+		{"SYS_PTRACE", func(c *corev1.EphemeralContainer) {
+			c.SecurityContext.Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"SYS_PTRACE"}}
+		}, "adds a capability"},
+		{"our token", func(c *corev1.EphemeralContainer) { c.VolumeMounts = []corev1.VolumeMount{{Name: "toolgate-token"}} }, "mounts a volume of the sidecar"},
+		{"beside the sidecar", func(c *corev1.EphemeralContainer) { c.TargetContainerName = "toolgate" }, "must not target container toolgate"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "x", SecurityContext: confined()}}
+			c.do(&e)
+			changed := made.DeepCopy()
+			changed.Spec.EphemeralContainers = append(changed.Spec.EphemeralContainers, e)
+			r := request{operation: admission.Update, kind: "Pod", resource: "pods", subresource: "ephemeralcontainers", object: changed, old: made}
+			refused := strings.Join(p.judge(t, r), " | ")
+			if c.want == "" && refused != "" || !strings.Contains(refused, c.want) {
+				t.Errorf("found %q, expected it to say %q", refused, c.want)
+			}
+			r.subresource, r.old = "status", changed
+			if refused := p.judge(t, r); refused != nil {
+				t.Errorf("once it is there, the kubelet's report is refused: %v", refused)
+			}
+		})
+	}
+}

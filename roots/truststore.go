@@ -1,0 +1,29 @@
+package roots
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"fmt"
+
+	"software.sslmate.com/src/go-pkcs12"
+)
+
+// Password is that of every trust store. There is nothing to keep secret in one, and Java's own have this one; Java loads a store
+// without a password as an empty one before version 18.
+const Password = "changeit"
+
+// TrustStore encodes certificates as a PKCS #12 trust store (RFC 7292) that Java reads from 8u301 and 11.0.12 on. Errors: a
+// certificate that cannot be read.
+func TrustStore(certs [][]byte) ([]byte, error) {
+	entries := make([]pkcs12.TrustStoreEntry, 0, len(certs))
+	for i, der := range certs {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d cannot be read", i+1)
+		}
+		// Java takes two entries of one name for one, and several authorities have roots of one name.
+		sum := sha256.Sum256(der)
+		entries = append(entries, pkcs12.TrustStoreEntry{Cert: c, FriendlyName: fmt.Sprintf("%s [%x]", c.Subject.CommonName, sum[:4])})
+	}
+	return pkcs12.Modern2023.EncodeTrustStoreEntries(entries, Password)
+}
