@@ -31,6 +31,9 @@ var may = map[string][]string{
 	"inject":                     {},
 	"inject/settings":            {},
 	"inject/pod":                 {"inject/settings"},
+	"inject/webhook":             {"inject/pod", "inject/settings"},
+	"inject/certs":               {"config", "killswitch/ledger"},
+	"inject/tools":               {"config"},
 	"broker":                     {"redact"},
 	"audit":                      {"redact"},
 	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact", "roots"},
@@ -49,7 +52,7 @@ var may = map[string][]string{
 	"deploy/oci/layout":          {},
 	"e2e/cluster":                {"deploy/oci/layout"},
 	"cmd/killswitch":             {"config", "killswitch/central", "killswitch/central/api", "killswitch/central/console", "killswitch/central/login", "killswitch/central/natsd", "killswitch/ledger", "killswitch/signals", "identity", "killswitch/bus"},
-	"cmd/injector":               {"inject/pod", "inject/settings"},
+	"cmd/injector":               {"inject/pod", "inject/settings", "config", "inject/certs", "inject/tools", "inject/webhook"},
 }
 
 // testsMay lists what the tests of a package may import besides.
@@ -77,7 +80,7 @@ var testsMay = map[string][]string{
 var barred = map[string][]string{
 	"github.com/goccy/go-yaml":            {"config", "inject/settings"},
 	"github.com/elazarl/goproxy":          {"proxy"},
-	"github.com/prometheus/client_golang": {"proxy", "killswitch/central", "killswitch/central/api"},
+	"github.com/prometheus/client_golang": {"proxy", "killswitch/central", "killswitch/central/api", "inject/webhook"},
 	"github.com/nats-io/nats-server":      {"killswitch/central/natsd", "killswitch/bus/bustest"},
 	"github.com/nats-io/nats.go":          {"killswitch/bus", "killswitch/bus/bustest", "killswitch/central", "killswitch/central/natsd", "cmd/killswitch", "e2e"},
 	"github.com/miekg/dns":                {"proxy", "e2e/cluster"},
@@ -90,6 +93,7 @@ var barred = map[string][]string{
 	"software.sslmate.com/src/go-pkcs12":  {"roots"},
 	"golang.org/x/oauth2":                 {"broker", "killswitch/central/login"},
 	"k8s.io/":                             {"inject/pod", "inject/settings", "inject/webhook", "inject/certs", "inject/tools", "cmd/injector"},
+	"k8s.io/client-go":                    {"inject/certs", "inject/tools", "cmd/injector"},
 	"sigs.k8s.io/":                        {"inject/pod", "inject/webhook", "inject/certs", "inject/tools", "cmd/injector"},
 }
 

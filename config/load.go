@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -55,6 +56,21 @@ func LoadManifest(path string) (*Tool, []Problem, error) {
 	return m.tool, sorted(l.warnings), nil
 }
 
+// ParseManifest checks the text of one manifest, which messages call name. It reads no file: of an input schema no property name
+// becomes known, and a warning says so. The error is Problems.
+func ParseManifest(name string, text []byte) (*Tool, []Problem, error) {
+	l, err := newLoader(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.read[l.resolveBase(name)], l.closed = text, true
+	m := l.manifest(name, nil)
+	if err := l.err(); err != nil {
+		return nil, sorted(l.warnings), err
+	}
+	return m.tool, sorted(l.warnings), nil
+}
+
 // LoadRevocations reads a revocations file. The error is Problems.
 func LoadRevocations(path string) ([]killswitch.Revocation, error) {
 	l, err := newLoader(path)
@@ -97,6 +113,8 @@ type loader struct {
 	dir   string            // the same, absolute; relative names start here; empty: there is no folder
 	files []string          // absolute, in the order of reading
 	read  map[string][]byte // contents by absolute name; they make the revision
+
+	closed bool // nothing is read beyond what read holds
 }
 
 func newLoader(path string) (*loader, error) {
@@ -133,6 +151,9 @@ func (l *loader) path(name string) string {
 func (l *loader) open(abs string) ([]byte, error) {
 	if b, ok := l.read[abs]; ok {
 		return b, nil
+	}
+	if l.closed {
+		return nil, fs.ErrNotExist
 	}
 	if !slices.Contains(l.files, abs) {
 		l.files = append(l.files, abs)

@@ -63,7 +63,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(newMutate(), newVersion())
+	root.AddCommand(newServe(), newMutate(), newVersion())
 	return root
 }
 

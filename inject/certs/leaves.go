@@ -1,0 +1,96 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/toolgate/toolgate/killswitch/ledger"
+)
+
+// leaf is a Service's certificate.
+type leaf struct {
+	secret, service string
+	own             bool // the webhook's
+}
+
+func (k *Keeper) leaves() []leaf {
+	return []leaf{
+		{k.Release + "-injector-tls", k.Service, true},
+		{k.Release + "-killswitch-tls", k.Release + "-killswitch", false},
+		{k.Release + "-gateway-tls", k.Release + "-gateway", false},
+	}
+}
+
+// names are those by which a Service and, of a StatefulSet, its pods are reached.
+func (k *Keeper) names(service string) []string {
+	base := service + "." + k.Namespace
+	return []string{service, base, base + ".svc", base + ".svc.cluster.local", "*." + base + ".svc", "*." + base + ".svc.cluster.local"}
+}
+
+// keepLeaf reads a leaf, and makes it anew when there is none or when it does not fit any more.
+func (k *Keeper) keepLeaf(ctx context.Context, ca *authority, l leaf, bundle []byte) (*pair, error) {
+	var kept *pair
+	err := k.secrets.settle(ctx, l.secret, func(current *corev1.Secret) (_ *corev1.Secret, err error) {
+		renew := current == nil
+		if !renew {
+			if kept, err = parsePair(current.Data[keyCert], current.Data[keyKey]); err != nil {
+				return nil, k.secrets.corrupt(l.secret, err)
+			}
+			renew = !ca.fits(kept, k.names(l.service), k.Now())
+			if !renew && bytes.Equal(current.Data[keyBundle], bundle) {
+				return nil, nil
+			}
+		}
+		if renew {
+			if kept, err = newLeaf(&ca.active, k.names(l.service), k.Now()); err != nil {
+				return nil, err
+			}
+			k.Log.Info("certificates", "secret", l.secret, "change", "a leaf was made", "not_after", kept.cert.NotAfter)
+		}
+		cert, key, err := kept.texts()
+		if err != nil {
+			return nil, err
+		}
+		return fresh(current, corev1.SecretTypeTLS, map[string][]byte{keyCert: cert, keyKey: key, keyBundle: bundle}), nil
+	})
+	return kept, err
+}
+
+// Keys of the signing key's Secret.
+const (
+	keySigning = "signing-key.pem"
+	keyPublic  = "public-key"
+)
+
+// signingKey makes the kill switch's signing key when there is none, and returns its public key. It is never made anew: sidecars trust its public key, and a person
+// must tell them of another (killswitch serve --trusted-key).
+func (k *Keeper) signingKey(ctx context.Context) (public string, err error) {
+	name := k.Release + "-killswitch-key"
+	err = k.secrets.settle(ctx, name, func(current *corev1.Secret) (*corev1.Secret, error) {
+		if current != nil {
+			signer, err := ledger.ParseSigner(current.Data[keySigning])
+			if err == nil && string(current.Data[keyPublic]) != signer.PublicKey() {
+				err = errors.New(keyPublic + " is not that of " + keySigning)
+			}
+			if err != nil {
+				return nil, k.secrets.corrupt(name, err)
+			}
+			public = signer.PublicKey()
+			return nil, nil
+		}
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		signer := ledger.NewSigner(key)
+		public = signer.PublicKey()
+		k.Log.Info("certificates", "secret", name, "change", "a signing key was made", "key", signer.KeyID())
+		return fresh(nil, corev1.SecretTypeOpaque, map[string][]byte{keySigning: signer.PEM(), keyPublic: []byte(public)}), nil
+	})
+	return public, err
+}

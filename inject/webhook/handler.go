@@ -1,0 +1,154 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	sigsjson "sigs.k8s.io/json"
+
+	"github.com/toolgate/toolgate/inject/settings"
+)
+
+// maxReview bounds a request. The API server takes no object larger than 1.5 MiB in etcd, or 3 MiB on its way in.
+const maxReview = 3 << 20
+
+// Options are what a Handler asks. None may be nil.
+type Options struct {
+	// Namespace returns a namespace's labels, or ErrNoNamespace.
+	Namespace func(ctx context.Context, name string) (labels map[string]string, err error)
+	// Settings returns those in force.
+	Settings func() *settings.Settings
+	// Manifest returns the text of a tool's manifest. Its error is shown to the pod's author.
+	Manifest func(tool string) ([]byte, error)
+	// CheckManifest checks the spec of a ToolManifest, as JSON, for the object of that name. Its error is shown to the author.
+	CheckManifest func(object string, spec []byte) (warnings []string, err error)
+	Metrics       *Metrics
+	Log           *slog.Logger
+}
+
+// Handler answers admission reviews. Its methods may be called at once.
+type Handler struct{ options Options }
+
+// New returns a handler.
+func New(o Options) *Handler { return &Handler{o} }
+
+// ServeHTTP answers POST /mutate and POST /validate.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/mutate":
+		h.review(w, r, "pod", h.mutate)
+	case "/validate":
+		h.review(w, r, "manifest", h.validate)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// review reads a review, has it decided and writes the answer. A request that is no review gets an HTTP error, which the API server
+// counts as a call that failed: with failurePolicy Fail that denies.
+func (h *Handler) review(w http.ResponseWriter, r *http.Request, kind string, decide func(context.Context, *admissionv1.AdmissionRequest) answer) {
+	begun := time.Now()
+	req, reason, status, err := read(r)
+	if err != nil {
+		h.options.Metrics.admitted(kind, Failed, reason, time.Since(begun))
+		h.options.Log.Warn("admission", "kind", kind, "result", string(Failed), "reason", string(reason), "error", err.Error())
+		if status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", http.MethodPost)
+		}
+		http.Error(w, "toolgate: "+err.Error(), status)
+		return
+	}
+	a := h.contained(r.Context(), req, decide)
+	body, err := json.Marshal(&admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Response: a.response(req),
+	})
+	h.options.Metrics.admitted(kind, a.result, a.reason, time.Since(begun))
+	h.log(kind, req, &a)
+	if err != nil {
+		http.Error(w, "toolgate: the answer could not be written", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body)
+}
+
+// contained decides. A panic becomes a denial.
+func (h *Handler) contained(ctx context.Context, req *admissionv1.AdmissionRequest, decide func(context.Context, *admissionv1.AdmissionRequest) answer) (a answer) {
+	defer func() {
+		if p := recover(); p != nil {
+			a = failed(Panicked, fmt.Errorf("panic: %v\n%s", p, debug.Stack()), "the injector failed; its log says why")
+		}
+	}()
+	return decide(ctx, req)
+}
+
+func (h *Handler) log(kind string, req *admissionv1.AdmissionRequest, a *answer) {
+	level := slog.LevelInfo
+	attrs := []slog.Attr{slog.String("kind", kind), slog.String("uid", string(req.UID)), slog.String("namespace", req.Namespace),
+		slog.String("name", req.Name), slog.String("user", req.UserInfo.Username), slog.String("result", string(a.result))}
+	if !a.allowed() {
+		attrs = append(attrs, slog.String("reason", string(a.reason)), slog.String("message", a.message))
+	}
+	if a.result == Failed {
+		level = slog.LevelError
+		if a.cause != nil {
+			attrs = append(attrs, slog.String("error", a.cause.Error()))
+		}
+	}
+	h.options.Log.LogAttrs(context.Background(), level, "admission", attrs...)
+}
+
+// read reads an AdmissionReview of version v1, the only one there is since Kubernetes 1.22.
+func read(r *http.Request) (*admissionv1.AdmissionRequest, Reason, int, error) {
+	bad := func(status int, format string, args ...any) (*admissionv1.AdmissionRequest, Reason, int, error) {
+		return nil, BadRequest, status, fmt.Errorf(format, args...)
+	}
+	if r.Method != http.MethodPost {
+		return bad(http.StatusMethodNotAllowed, "found method %.20q, expected POST", r.Method)
+	}
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return bad(http.StatusUnsupportedMediaType, "found content type %.60q, expected application/json", r.Header.Get("Content-Type"))
+	}
+	body, err := readBody(r)
+	if errors.Is(err, errTooLarge) {
+		return nil, TooManyBytes, http.StatusRequestEntityTooLarge, err
+	}
+	if err != nil {
+		return bad(http.StatusBadRequest, "the request broke off")
+	}
+	var review admissionv1.AdmissionReview
+	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
+		return bad(http.StatusBadRequest, "found a body that cannot be read, expected an AdmissionReview")
+	}
+	if review.APIVersion != "admission.k8s.io/v1" || review.Kind != "AdmissionReview" {
+		return bad(http.StatusBadRequest, "found %.60q of %.60q, expected AdmissionReview of admission.k8s.io/v1", review.Kind, review.APIVersion)
+	}
+	if review.Request == nil || review.Request.UID == "" {
+		return bad(http.StatusBadRequest, "found an AdmissionReview without a request or its uid, expected both")
+	}
+	return review.Request, "", 0, nil
+}
+
+var errTooLarge = fmt.Errorf("found a request larger than %d bytes, expected a smaller one", maxReview)
+
+// readBody reads at most maxReview bytes.
+func readBody(r *http.Request) ([]byte, error) {
+	if r.ContentLength > maxReview {
+		return nil, errTooLarge
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxReview+1))
+	if err == nil && len(body) > maxReview {
+		err = errTooLarge
+	}
+	return body, err
+}
