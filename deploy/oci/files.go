@@ -12,8 +12,7 @@ import (
 // uid is the user and group that the programs run as.
 const uid = 64117
 
-// baseFiles are the same in all images, and so one layer that is stored and pulled once: who the user is, where a program may write, and
-// which roots it trusts. Folders are listed before what they hold.
+// baseFiles are the same in all images, and so one layer that is stored and pulled once: who the user is, and where a program may write. Folders are listed before what they hold.
 func baseFiles() []layout.File {
 	return []layout.File{
 		{Path: "etc/", Mode: 0o755},
@@ -21,7 +20,6 @@ func baseFiles() []layout.File {
 		{Path: "etc/group", Mode: 0o644, Data: []byte("root:x:0:\ntoolgate:x:64117:\n")},
 		{Path: "etc/ssl/", Mode: 0o755},
 		{Path: "etc/ssl/certs/", Mode: 0o755},
-		{Path: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Data: roots()},
 		{Path: "etc/toolgate/", Mode: 0o755},
 		{Path: "tmp/", Mode: 0o1777},
 		{Path: "var/", Mode: 0o755},
@@ -34,15 +32,18 @@ func baseFiles() []layout.File {
 
 // programFiles are an image's own.
 func programFiles(k kind, prog program) []layout.File {
-	return []layout.File{
+	files := []layout.File{
 		{Path: k.program, Mode: 0o755, Data: prog.binary, Capability: k.capability},
 		{Path: "sbom.json", Mode: 0o644, Data: prog.sbom},
 	}
+	if k.roots {
+		files = append(files, layout.File{Path: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Data: roots()})
+	}
+	return files
 }
 
 // roots are Mozilla's, as golang.org/x/crypto publishes them: a module with a version and a checksum, where the machine's own file would
-// differ from one to the next. They are a file and not linked in, since the sidecar hands the same ones on to its tools, and an operator may
-// mount others over it. Roots that Mozilla trusts only for certificates of before some day are left out: a file cannot say so.
+// differ from one to the next. Roots that Mozilla trusts only for certificates of before some day are left out: a file cannot say so.
 func roots() []byte {
 	var all strings.Builder
 	for r := range bundle.Roots() {

@@ -23,7 +23,7 @@ func newImage(k kind, p layout.Platform, prog program, o options) (layout.Image,
 			User: fmt.Sprintf("%d:%d", uid, uid), Env: []string{"PATH=/"}, Entrypoint: []string{"/" + k.program}, WorkingDir: "/", Labels: labels(k, o),
 		},
 		History: []layout.History{
-			{Created: o.created, CreatedBy: "toolgate: user, roots, folders"},
+			{Created: o.created, CreatedBy: "toolgate: user and folders"},
 			{Created: o.created, CreatedBy: "toolgate: " + k.program},
 		},
 	}, base, own)

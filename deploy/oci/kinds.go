@@ -14,6 +14,7 @@ type kind struct {
 	program     string // the folder in cmd, and the file in the image
 	description string
 	capability  []byte // of the file
+	roots       bool   // the image needs the public roots in a file; the sidecar has them built in
 }
 
 // kinds are all images. The fence is the sidecar once more, with a file capability, for the init container that writes nftables rules
@@ -22,7 +23,7 @@ type kind struct {
 var kinds = []kind{
 	{name: "sidecar", program: "sidecar", description: "The proxy beside a tool"},
 	{name: "fence", program: "sidecar", description: "The sidecar's netinit, for an init container that is not root", capability: netAdminFile},
-	{name: "killswitch", program: "killswitch", description: "The control plane of the kill switch"},
+	{name: "killswitch", program: "killswitch", description: "The control plane of the kill switch", roots: true},
 	{name: "injector", program: "injector", description: "Puts the sidecar into pods"},
 }
 
