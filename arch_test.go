@@ -63,7 +63,7 @@ var testsMay = map[string][]string{
 	"proxy":                      {"devissuer"},
 	"killswitch/bus":             {"killswitch/bus/bustest"},
 	"cmd/sidecar":                {"devissuer"},
-	"deploy/helm":                {"inject/pod", "inject/settings"},
+	"deploy/helm":                {"config", "inject/pod", "inject/settings"},
 	"inject/pod":                 {"config", "inject"},
 	"e2e/cases":                  {"devissuer", "killswitch/bus", "killswitch/bus/bustest", "killswitch/ledger"},
 	"killswitch/central":         {"killswitch/central/natsd"},

@@ -7,10 +7,12 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolgate/toolgate/config"
 )
@@ -77,7 +79,17 @@ func surroundings(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(dir, "keys/client-key.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	keyPEM := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	put(t, filepath.Join(dir, "keys/client-key.pem"), keyPEM)
+	self := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	cert, err := x509.CreateCertificate(rand.Reader, self, self, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certPEM := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
+	put(t, filepath.Join(dir, "keys/gateway.crt"), certPEM)
+	put(t, filepath.Join(dir, "keys/gateway.key"), keyPEM)
+	put(t, filepath.Join(dir, "keys/ca.crt"), certPEM)
 	return dir
 }
 

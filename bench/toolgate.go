@@ -75,10 +75,11 @@ type sidecarConfig struct {
 	CAFile           string   // of the upstream
 	Issuer, Audience string
 	Intercept        bool
-	KillSwitch       bool     // by a file in Dir
-	Plane            *plane   // instead of the file; nil: none
-	Revoked          []string // subjects
-	Revision         int      // shows in the manifest's version, so that another one is another policy
+	KillSwitch       bool           // by a file in Dir
+	Plane            *plane         // instead of the file; nil: none
+	Revoked          []string       // subjects
+	Gateway          *gatewayConfig // the way out; nil: none
+	Revision         int            // shows in the manifest's version, so that another one is another policy
 }
 
 var sidecarTemplate = template.Must(template.New("sidecar.yaml").Parse(`apiVersion: toolgate/v1
@@ -100,6 +101,9 @@ identity:
 egress:
   allowPrivate: [{prefix: "127.0.0.1/32", ports: [{{range $i, $p := .Ports}}{{if $i}}, {{end}}{{$p}}{{end}}], tools: [bench]}]
   upstreamCAFile: {{.CAFile}}
+{{- with .Gateway}}
+  gateway: {address: "{{.Listen}}", caFile: "{{.Dir}}/gateway.crt", certFile: "{{.Dir}}/workload.crt", keyFile: "{{.Dir}}/workload.key"}
+{{- end}}
 {{- if .Intercept}}
 intercept: {targets: ["*.intercept.bench.example", "127.0.0.1:{{index .Ports 1}}", "127.0.0.1:{{index .Ports 2}}"]}
 {{- end}}

@@ -1,8 +1,15 @@
 package e2e
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestControlPlaneTLS: NATS and the API with certificates of a private CA. Who does not trust it reaches neither.
@@ -23,6 +30,7 @@ func TestControlPlaneTLS(t *testing.T) {
 	p.must(t, 1, []string{"certificate signed by unknown authority"}, "status")
 	p.must(t, 0, []string{"0 live"}, "status", "--ca-file", caFile)
 	p.caFile = caFile
+	certificatesInMetrics(t, p.api, ca, cert.Certificate[0])
 
 	// The snippet ends below nats, where caFile belongs.
 	snippet := p.snippet
@@ -39,5 +47,33 @@ func TestControlPlaneTLS(t *testing.T) {
 		if s.ready() {
 			t.Errorf("a sidecar %s is in touch", name)
 		}
+	}
+}
+
+// certificatesInMetrics: an alert must see when what the control plane shows ends.
+func certificatesInMetrics(t *testing.T, api, ca string, leaf []byte) {
+	t.Helper()
+	parsed, err := x509.ParseCertificate(leaf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := parsed.NotAfter.Unix()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(ca))
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	defer transport.CloseIdleConnections()
+	res, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Get(api + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, _ := io.ReadAll(res.Body)
+	found := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^toolgate_central_certificate_expiry_timestamp_seconds\{certificate="([a-z]+)"\} (.+)$`).FindAllStringSubmatch(string(text), -1) {
+		seconds, err := strconv.ParseFloat(m[2], 64)
+		found[m[1]] = err == nil && int64(seconds) == ends
+	}
+	if len(found) != 2 || !found["api"] || !found["nats"] {
+		t.Errorf("found %v, expected api and nats with %d", found, ends)
 	}
 }

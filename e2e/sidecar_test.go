@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,11 +36,17 @@ func (w *world) start(t *testing.T) *sidecar {
 // launch runs a sidecar under a name, which is its pod's as well, and waits until it listens.
 func (w *world) launch(t *testing.T, name, killSwitch string) *sidecar {
 	t.Helper()
+	w.render(t, "sidecar.yaml", name+".yaml", map[string]string{"Name": name, "KillSwitch": killSwitch})
+	return w.run(t, name, "tool", "tokenfile", "admin")
+}
+
+// run runs the binary on a config of the world's folder and waits until these listen.
+func (w *world) run(t *testing.T, name string, listeners ...string) *sidecar {
+	t.Helper()
 	bin, err := sidecarBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.render(t, "sidecar.yaml", name+".yaml", map[string]string{"Name": name, "KillSwitch": killSwitch})
 	s := &sidecar{caFile: filepath.Join(w.dir, name+"-ca.pem"), exited: make(chan struct{})}
 	s.cmd = exec.Command(bin, "run", "--config", filepath.Join(w.dir, name+".yaml"))
 	s.cmd.Env = append(os.Environ(), "POD_NAME="+name, "POD_NAMESPACE=shop")
@@ -62,7 +69,7 @@ func (w *world) launch(t *testing.T, name, killSwitch string) *sidecar {
 		}
 		at := s.listening()
 		s.tool, s.tokenFile, s.admin = at["tool"], at["tokenfile"], at["admin"]
-		return s.tool != "" && s.tokenFile != "" && s.admin != ""
+		return !slices.ContainsFunc(listeners, func(l string) bool { return at[l] == "" })
 	})
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/toolgate/toolgate/audit"
@@ -22,8 +23,9 @@ type Question struct {
 	Tool, Token string
 	URL         string // absolute http or https URL, or host:port for a tunnel alone
 	Method      string
-	Absolute    bool // the client asks the proxy for the https URL itself, without a tunnel
-	Network     bool // verify the token's signature, resolve the host's name and judge its addresses
+	Workload    string // of a gateway: who comes for the caller, taken as verified
+	Absolute    bool   // the client asks the proxy for the https URL itself, without a tunnel
+	Network     bool   // verify the token's signature, resolve the host's name and judge its addresses
 }
 
 // Explanation is the decision that the proxy would take, gate by gate, up to the gates that need an upstream.
@@ -75,13 +77,14 @@ func (e *explainer) explain(ctx context.Context) {
 		return
 	}
 	r := &http.Request{Method: q.Method, URL: u, Host: u.Host}
-	if u.Scheme != "https" || q.Absolute {
+	gateway := e.proxy.gates.Load().listener(e.listener()).Kind == config.Gateway // where everything is a tunnel
+	if (u.Scheme != "https" || q.Absolute) && !gateway {
 		e.ask(ctx, plainAsk(r))
 		return
 	}
 	authority := u.Host
 	if u.Port() == "" && !strings.HasSuffix(authority, ":") {
-		authority += ":443"
+		authority += ":" + strconv.Itoa(int(schemePort(u.Scheme)))
 	}
 	u.User = nil // of an https URL it does not reach the request line: clients make a header of it
 	c := e.connect(ctx, authority)
@@ -117,7 +120,7 @@ func stage(a *ask) string {
 
 // ask runs the gates on one question and keeps the outcome. It returns the call if it was allowed.
 func (e *explainer) ask(ctx context.Context, a *ask) *call {
-	a.proxyAuthorization = e.authorization()
+	a.proxyAuthorization, a.explained = e.authorization(), e.question.Workload
 	c := e.proxy.begin(e.listener(), "explain")
 	c.trace = func(s Step) {
 		s.Stage = stage(a)
@@ -127,6 +130,9 @@ func (e *explainer) ask(ctx context.Context, a *ask) *call {
 	d := c.decide(ctx, a)
 	if d == nil && e.question.Network && (!a.tunnel || !c.intercept) {
 		d = c.checkAddress(ctx)
+	}
+	if d == nil && c.gates.way != nil && !c.intercept {
+		c.step("gateway", nil, c.gates.way.place()+" decides again")
 	}
 	if c.release != nil {
 		c.release(nil)
@@ -175,7 +181,11 @@ func (c *call) checkAddress(ctx context.Context) *Denial {
 	if err != nil {
 		d = c.failure(err)
 	}
-	c.step("dial", d, "addresses judged, none contacted")
+	text := "addresses judged, none contacted"
+	if c.gates.way != nil {
+		text = "judged if it is an address; a name is the gateway's to resolve"
+	}
+	c.step("dial", d, text)
 	return d
 }
 

@@ -266,3 +266,30 @@ func TestGatewayReadsOneForm(t *testing.T) {
 	}
 	c.gateway.next()
 }
+
+// TestExplainKnowsTheGateway on both sides.
+func TestExplainKnowsTheGateway(t *testing.T) {
+	c := newChain(t, showCert)
+	for _, tt := range []struct {
+		workload, url string
+		code          Code
+	}{
+		{sidecarID, "https://pass.ok.test:" + port(c.tls) + "/", ""},
+		{sidecarID, "http://plain.ok.test:" + port(c.plain) + "/", ""},
+		{"", c.target("pass.ok.test"), ""},
+		{"spiffe://cluster.test/ns/other/sa/tool", c.target("pass.ok.test"), WorkloadNotAllowed},
+		{sidecarID, c.target("lied.ok.test"), DomainNotAllowed},
+	} {
+		e := Explain(t.Context(), c.gateway.proxy.Gates(), killswitch.New(0), Question{
+			Tool: "t1", Token: c.token, URL: tt.url, Method: "GET", Workload: tt.workload,
+		})
+		judged := slices.ContainsFunc(e.Steps, func(s Step) bool { return s.Gate == "workload" })
+		if e.Code != tt.code || e.Code == "" && e.Handling != "relay" || !judged && e.Code == "" {
+			t.Errorf("%+v: %+v", tt, e)
+		}
+	}
+	e := Explain(t.Context(), c.proxy.Gates(), killswitch.New(0), Question{Tool: "t1", Token: c.token, URL: c.target("pass.ok.test"), Network: true})
+	if last := e.Steps[len(e.Steps)-1]; e.Decision != "allow" || last.Gate != "gateway" || !strings.Contains(last.Detail, c.gateway.addr) {
+		t.Errorf("%+v", e)
+	}
+}

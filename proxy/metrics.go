@@ -184,6 +184,7 @@ func (s state) Describe(ch chan<- *prometheus.Desc) {
 	ch <- descFence
 	ch <- descSourceAge
 	ch <- descLog
+	describeLimits(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -219,4 +220,5 @@ func (s state) Collect(ch chan<- prometheus.Metric) {
 	if revision, _, ok := s.p.killLog(); ok {
 		gauge(descLog, float64(revision))
 	}
+	s.collectLimits(gauge)
 }

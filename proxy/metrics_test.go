@@ -136,3 +136,43 @@ func TestMetricsInAlerts(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitsInMetrics: what alerts compare with is what is in force.
+func TestLimitsInMetrics(t *testing.T) {
+	l := newLab(t)
+	value := func(name, label string) float64 {
+		t.Helper()
+		families, err := l.metrics.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if f.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
+					return m.GetGauge().GetValue()
+				}
+			}
+		}
+		t.Fatalf("found no %s of %q", name, label)
+		return 0
+	}
+	now := l.proxy.gates.Load().snapshot
+	if got := value("toolgate_limit", "maxTunnels"); got != float64(now.Limits.MaxTunnels) {
+		t.Errorf("maxTunnels: found %v, expected %d", got, now.Limits.MaxTunnels)
+	}
+	if got := value("toolgate_limit", "maxTunnelsPerTool"); got != float64(now.Limits.MaxTunnelsPerTool) {
+		t.Errorf("maxTunnelsPerTool: found %v, expected %d", got, now.Limits.MaxTunnelsPerTool)
+	}
+	if got := value("toolgate_kill_switch_max_stale_seconds", ""); got != now.KillSwitch.MaxStale.Seconds() {
+		t.Errorf("maxStale: found %v, expected %s", got, now.KillSwitch.MaxStale)
+	}
+	other, err := NewCA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.cert.NotAfter = time.Unix(1_900_000_000, 0)
+	l.proxy.UseCA(other)
+	if got := value("toolgate_certificate_expiry_timestamp_seconds", "intercept_ca"); got != 1_900_000_000 {
+		t.Errorf("found the end %v, expected that of the CA in use", got)
+	}
+}

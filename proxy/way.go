@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,6 +72,11 @@ func newWay(g *config.GatewayWay, direct *egress.Dialer, roots *x509.CertPool, l
 	return w, nil
 }
 
+// place is host:port of the gateway.
+func (w *way) place() string {
+	return egress.Target{Host: w.dialer.Host, Port: w.dialer.Port}.HostPort()
+}
+
 // tls is what the gateway is verified by and shown. A new certificate begins new sessions: one that is resumed shows the old one.
 func (w *way) tls() (*tls.Config, error) {
 	var shown *tls.Certificate
@@ -84,12 +90,47 @@ func (w *way) tls() (*tls.Config, error) {
 	defer w.mu.Unlock()
 	if w.conf == nil || w.shown != shown {
 		w.conf, w.shown = w.verify.Clone(), shown
-		w.conf.ClientSessionCache = tls.NewLRUClientSessionCache(64)
+		w.conf.ClientSessionCache = new(sessions)
 		if shown != nil {
 			w.conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return shown, nil }
 		}
 	}
 	return w.conf, nil
+}
+
+// sessions keeps TLS sessions with the gateway, each for one resumption (RFC 8446, appendix C.4). The cache of crypto/tls keeps one
+// for a server, so that of tunnels that are opened at once all but one would begin anew.
+type sessions struct {
+	mu   sync.Mutex
+	kept []*tls.ClientSessionState // the newest is the last
+}
+
+const maxSessions = 64
+
+// Get takes the newest session.
+func (s *sessions) Get(string) (*tls.ClientSessionState, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.kept)
+	if n == 0 {
+		return nil, false
+	}
+	newest := s.kept[n-1]
+	s.kept = slices.Delete(s.kept, n-1, n)
+	return newest, true
+}
+
+// Put keeps a session; nil, which says that the one taken is of no use, keeps nothing.
+func (s *sessions) Put(_ string, session *tls.ClientSessionState) {
+	if session == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.kept) == maxSessions {
+		s.kept = slices.Delete(s.kept, 0, 1)
+	}
+	s.kept = append(s.kept, session)
 }
 
 // upstream returns the pools of one caller of a tool.

@@ -305,3 +305,29 @@ func waitCalls(t *testing.T, calls *atomic.Int64, n int64) {
 		time.Sleep(time.Millisecond) // polling
 	}
 }
+
+// TestTunnelsResume: a new tunnel resumes TLS, which spares signatures, and a new certificate is shown at once.
+func TestTunnelsResume(t *testing.T) {
+	c := newChain(t, showCert)
+	states := make(chan tls.ConnectionState, 1)
+	c.direct(c.impostor(gatewayName, func(conn *tls.Conn) {
+		states <- conn.ConnectionState()
+		_, _ = io.WriteString(conn, established)
+		_, _ = io.Copy(io.Discard, conn)
+	}), showCert)
+	open := func() tls.ConnectionState {
+		t.Helper()
+		tunnel := c.connectTo(c.target("pass.ok.test"), "")
+		_ = tunnel.Close()
+		c.next()
+		return <-states
+	}
+	first, second := open(), open()
+	if first.DidResume || !second.DidResume || !second.PeerCertificates[0].Equal(first.PeerCertificates[0]) {
+		t.Errorf("resumed: %v, then %v", first.DidResume, second.DidResume)
+	}
+	c.certify(c.lab, "workload", sidecarID)
+	if third := open(); third.DidResume || third.PeerCertificates[0].Equal(first.PeerCertificates[0]) {
+		t.Error("the old certificate is still shown")
+	}
+}

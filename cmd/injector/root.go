@@ -63,7 +63,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(newServe(), newMutate(), newVersion())
+	root.AddCommand(newServe(), newMutate(), newProbe(), newVersion())
 	return root
 }
 

@@ -158,14 +158,16 @@ func (s *settings) serve(ctx context.Context, o central.Options, say func(string
 		return err
 	}
 	defer func() { _ = ln.Close() }()
+	o.Certificates = map[string]func() time.Time{}
 	if s.tlsCert != "" {
 		pair, err := tls.LoadX509KeyPair(s.tlsCert, s.tlsKey)
 		if err != nil {
 			return fmt.Errorf("--tls-cert: %w", err)
 		}
+		o.Certificates["api"] = func() time.Time { return pair.Leaf.NotAfter }
 		ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
 	}
-	conn, url, stop, err := s.bus(o.Log)
+	conn, url, stop, err := s.bus(o)
 	if err != nil {
 		return err
 	}
@@ -276,8 +278,9 @@ func (s *settings) knownTokens() (api.Tokens, string, error) {
 	return tokens, fmt.Sprintf("until it ends, the token of its admin is in a file; there is no --tokens:\n  export %s=%s", envToken, path), nil
 }
 
-// bus connects to NATS: its own server, or a cluster.
-func (s *settings) bus(log *slog.Logger) (conn *nats.Conn, url string, stop func(), err error) {
+// bus connects to NATS: its own server, whose certificate it notes in o, or a cluster.
+func (s *settings) bus(o central.Options) (conn *nats.Conn, url string, stop func(), err error) {
+	log := o.Log
 	options := []nats.Option{
 		nats.Name("toolgate killswitch"), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(5 * time.Second),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("NATS: disconnected", "error", err) }),
@@ -303,6 +306,7 @@ func (s *settings) bus(log *slog.Logger) (conn *nats.Conn, url string, stop func
 		if err != nil {
 			return nil, "", nil, fmt.Errorf("--nats-tls-cert: %w", err)
 		}
+		o.Certificates["nats"] = func() time.Time { return pair.Leaf.NotAfter }
 		server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	ns, err := natsd.Start(server)

@@ -34,6 +34,7 @@ func newExplain() *cobra.Command {
 	f.StringVar(&q.URL, "url", "", "the `URL` that it calls, or host:port for a tunnel")
 	f.StringVar(&q.Method, "method", "GET", "the HTTP `method`")
 	f.StringVar(&tokenFile, "token-file", "", "a `file` that holds the caller's token")
+	f.StringVar(&q.Workload, "workload", "", "of a gateway: the `id` of the workload that comes for the caller, taken as verified")
 	f.BoolVar(&q.Absolute, "absolute", false, "the client asks the proxy for the https URL itself, without a tunnel")
 	f.BoolVar(&q.Network, "resolve", false, "verify the token's signature, resolve the host and judge its addresses")
 	for _, name := range []string{"tool", "url"} {

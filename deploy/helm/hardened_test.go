@@ -80,7 +80,7 @@ func hardContainers(t *testing.T, o, spec object) {
 			}
 		}
 		for _, m := range c.list("volumeMounts") {
-			if m.at("readOnly") != true && !slices.Contains([]string{"data", "state"}, m.text("name")) {
+			if m.at("readOnly") != true && !slices.Contains([]string{"data", "state", "files"}, m.text("name")) {
 				t.Errorf("%s: container %s can write to %s", o.id(), c.text("name"), m.text("name"))
 			}
 		}

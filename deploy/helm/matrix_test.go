@@ -1,6 +1,9 @@
 package helm
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // operator is given to helm template where the cluster has the Prometheus operator.
 var operator = []string{"--api-versions", "monitoring.coreos.com/v1"}
@@ -31,11 +34,11 @@ func installations() []installation {
 		{"laptop", "", []string{"-f", "toolgate/values-laptop.yaml"}},
 		{"a tool", search, nil},
 		{"transparent", "injection: {traffic: transparent}\nfence: {require: always}", nil},
-		{"gateway", "gateway: {enabled: true}", operator},
+		{"gateway", "gateway: {enabled: true}\n" + search, operator},
 		{"no kill switch", "killSwitch: {enabled: false}", operator},
 		{"people", "killSwitch: {tokensSecret: tokens, oidc: {issuer: 'https://login.example.com', clientID: ks, clientSecret: oidc, url: 'https://ks.example.com', audience: ks, roleMap: [sre=responder, 'soc=responder@acme']}}", nil},
 		{"digests", "image: {registry: mirror.example:5000/x}\ninjector: {image: {repository: i, digest: 'sha256:0000000000000000000000000000000000000000000000000000000000000000'}}", nil},
-		{"cert-manager", "certManager: {enabled: true, issuerRef: {name: ca}}", nil},
+		{"cert-manager", "certManager: {enabled: true, issuerRef: {name: ca}}\nkillSwitch: {tlsSecret: tls, signingKeySecret: key}", nil},
 		{"open", "networkPolicy: {enabled: false}\nbackstop: {enabled: false}\ntests: {enabled: false}\ncrds: {install: false}", nil},
 		{"warn", "backstop: {action: Warn, allowHostPath: true, protectNamespaces: false}\ninjection: {failurePolicy: Ignore, excludedNamespaces: [team-a]}", nil},
 		{"placed", "injector: {nodeSelector: {a: b}, tolerations: [{key: a, operator: Exists}], priorityClassName: system-cluster-critical, podAnnotations: {a: b}}\nimage: {pullSecrets: [{name: pull}]}\ncluster: {publicIssuerDiscovery: true}", nil},
@@ -88,4 +91,24 @@ func TestUnits(t *testing.T) {
 	} else {
 		t.Log(out)
 	}
+}
+
+// TestDefinitionsAreTemplates: Helm would install what is in crds, never upgrade it, and then refuse the template's for not being its own.
+func TestDefinitionsAreTemplates(t *testing.T) {
+	if _, err := os.Stat("toolgate/crds"); err == nil {
+		t.Error("toolgate/crds is there: definitions belong into toolgate/files/crds")
+	}
+	text, err := render(t)
+	if err != nil {
+		t.Fatal(text)
+	}
+	for _, o := range objects(t, text) {
+		if o.kind() == "CustomResourceDefinition" {
+			if o.text("metadata", "annotations", "helm.sh/resource-policy") != "keep" {
+				t.Errorf("%s goes with the release, and every tool with it", o.id())
+			}
+			return
+		}
+	}
+	t.Error("the chart has no definition")
 }

@@ -171,7 +171,7 @@ func closedObject(v map[string]any) any {
 	s := map[string]any{}
 	for k, e := range v {
 		// A property can be named as a keyword is, and is then a schema.
-		if !strings.HasPrefix(k, "x-kubernetes-") && (k != "format" || isSchema(e)) {
+		if isSchema(e) || k != "format" && !strings.HasPrefix(k, "x-kubernetes-") {
 			s[k] = closed(e)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,9 @@ import (
 	"github.com/toolgate/toolgate/inject/pod"
 	"github.com/toolgate/toolgate/inject/settings"
 )
+
+// ours are the folders of files that the settings name.
+var ours = regexp.MustCompile(`File: /[a-z/-]+/`)
 
 // injectorSettings are those that the chart writes for the injector, as the injector reads them. Files that a cluster mounts are stood in for.
 func injectorSettings(t *testing.T, text string) *settings.Settings {
@@ -37,7 +41,7 @@ func injectorSettings(t *testing.T, text string) *settings.Settings {
 		if o.kind() != "ConfigMap" || o.text("data", "settings.yaml") == "" {
 			continue
 		}
-		file := strings.ReplaceAll(o.text("data", "settings.yaml"), "/etc/toolgate/killswitch", dir)
+		file := ours.ReplaceAllString(o.text("data", "settings.yaml"), "File: "+dir+"/")
 		s, err := settings.Parse("settings.yaml", []byte(file))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, file)
@@ -50,16 +54,36 @@ func injectorSettings(t *testing.T, text string) *settings.Settings {
 // certificate is some CA's.
 func certificate(t *testing.T) string {
 	t.Helper()
+	path := filepath.Join(t.TempDir(), "ca.crt")
+	pair(t, path, filepath.Join(t.TempDir(), "ca.key"))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// pair writes a certificate and its key.
+func pair(t *testing.T, certFile, keyFile string) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, DNSNames: []string{"x"}}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestSettings: the injector takes the settings of every installation.

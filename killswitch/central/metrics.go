@@ -71,11 +71,12 @@ var (
 	descSidecars  = prometheus.NewDesc("toolgate_central_sidecars", "Sidecars, by state.", []string{"state"}, nil)
 	descBehind    = prometheus.NewDesc("toolgate_central_sidecars_behind", "Live sidecars with an earlier revision than the log's.", nil, nil)
 	descAlarm     = prometheus.NewDesc("toolgate_central_alarm", "1 while the alarm stands.", []string{"kind"}, nil)
+	descEnds      = prometheus.NewDesc("toolgate_central_certificate_expiry_timestamp_seconds", "When a certificate ends, in Unix time.", []string{"certificate"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (state) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRevision, descActive, descProposals, descSidecars, descBehind, descAlarm} {
+	for _, d := range []*prometheus.Desc{descRevision, descActive, descProposals, descSidecars, descBehind, descAlarm, descEnds} {
 		ch <- d
 	}
 }
@@ -101,5 +102,8 @@ func (c state) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, k := range Alarms {
 		gauge(descAlarm, raised[k], string(k))
+	}
+	for name, ends := range c.s.opts.Certificates {
+		gauge(descEnds, int(ends().Unix()), name)
 	}
 }

@@ -30,6 +30,9 @@ type Options struct {
 	// little longer than that.
 	WarmUp time.Duration
 
+	// Certificates tell when what this process shows to others ends, by what it is for; metrics ask them at each scrape.
+	Certificates map[string]func() time.Time
+
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger
 }

@@ -22,18 +22,27 @@ toolsDir: /etc/toolgate/tools
 {{- if .Values.killSwitch.enabled }}
 killSwitch:
   servers: {{ include "toolgate.killSwitch.servers" . }}
-  publicKeyFile: /etc/toolgate/killswitch/public-key
-  caFile: /etc/toolgate/killswitch/ca.crt
-  credentialsURL: {{ printf "https://%s:15030/v1/credentials" (include "toolgate.killSwitch.host" .) }}
+  publicKeyFile: {{ ternary "/etc/toolgate/killswitch-key" "/run/toolgate" (not (empty .Values.killSwitch.signingKeySecret)) }}/public-key
+  {{- if not .Values.killSwitch.nats.external }}
+  caFile: {{ ternary "/etc/toolgate/killswitch-ca" "/run/toolgate" (not (empty .Values.killSwitch.tlsSecret)) }}/ca.crt
+  credentialsURL: {{ printf "https://%s:15030/v1/sidecar-credentials" (include "toolgate.killSwitch.host" .) }}
+  {{- else if .Values.killSwitch.nats.caSecret }}
+  caFile: /etc/toolgate/killswitch-ca/ca.crt
+  {{- end }}
   audience: {{ .Values.killSwitch.audience | quote }}
 {{- end }}
 {{- if .Values.gateway.enabled }}
 gateway:
   address: {{ printf "%s-gateway.%s.svc:15443" (include "toolgate.fullname" .) .Release.Namespace }}
-  caFile: /etc/toolgate/killswitch/ca.crt
+  caFile: /run/toolgate/ca.crt
   audience: {{ .Values.gateway.audience | quote }}
 {{- end }}
 sidecarConfig: {{ toJson .Values.sidecar.config }}
+{{- end }}
+
+{{- /* "true" where the issuer's keys are the API server's to give, which wants a token for that. */}}
+{{- define "toolgate.keysFromAPI" -}}
+{{- if regexMatch "^https://kubernetes\\.default\\.svc([.]|/|$)" .Values.cluster.jwksURL }}true{{ end }}
 {{- end }}
 
 {{- define "toolgate.quantities" -}}

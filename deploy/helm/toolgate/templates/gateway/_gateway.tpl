@@ -1,11 +1,28 @@
-{{- /* The gateway's config: what the values say, over what follows from the chart. */}}
+{{- /* The gateway's config: what the values say, over what follows from the chart. It knows the tools of .Values.manifests. */}}
 {{- define "toolgate.gateway.config" -}}
+{{- $v := .Values }}{{- $tools := keys $v.manifests | sortAlpha }}
+{{- if not $tools }}
+{{- fail "gateway.enabled needs the tools whose sidecars come, in manifests" }}
+{{- end }}
+{{- $issuer := dict "issuer" $v.cluster.issuer "jwksURL" $v.cluster.jwksURL }}
+{{- if include "toolgate.keysFromAPI" . }}
+{{- $issuer = merge $issuer (dict "caFile" "/var/run/secrets/toolgate/ca.crt" "tokenFile" "/var/run/secrets/toolgate/api-token") }}
+{{- end }}
 {{- $base := dict
   "apiVersion" "toolgate/v1"
   "kind" "Sidecar"
   "manifests" (list "/etc/toolgate/manifests/*.yaml")
+  "listeners" (list (dict "name" "gateway" "kind" "gateway" "address" "[::]:15443" "tools" $tools "tls" (dict "certFile" "/etc/toolgate/tls/tls.crt" "keyFile" "/etc/toolgate/tls/tls.key")))
   "admin" (dict "address" "[::]:15020")
-  "killSwitch" (dict "stateDir" "/var/lib/toolgate")
+  "gateway" (dict
+    "tokens" (merge (dict "audiences" (list $v.gateway.audience)) $issuer)
+    "workloads" (list (dict "ids" (list "system:serviceaccount:{tenant}:*") "tools" $tools)))
+  "identity" (dict "issuers" (list (merge (dict "audiences" (list $v.sidecar.tokenAudience)
+    "claims" (dict "tenant" "kubernetes.io.namespace" "agent" "kubernetes.io.serviceaccount.name" "task" "kubernetes.io.pod.name")) $issuer)))
 }}
-{{- mergeOverwrite $base (deepCopy .Values.sidecar.config) (deepCopy .Values.gateway.config) | toYaml }}
+{{- $given := dict }}
+{{- range list "identity" "egress" "log" }}
+{{- if hasKey $v.sidecar.config . }}{{- $_ := set $given . (get $v.sidecar.config .) }}{{- end }}
+{{- end }}
+{{- mergeOverwrite $base (deepCopy $given) (deepCopy $v.gateway.config) | toYaml }}
 {{- end }}

@@ -3,21 +3,46 @@
 - --settings=/etc/toolgate/settings/settings.yaml
 - --listen=:8443
 - --metrics-listen=:8080
-- --name={{ include "toolgate.fullname" . }}
+- --release={{ include "toolgate.fullname" . }}
 - --namespace=$(POD_NAMESPACE)
 - --shutdown-delay={{ .Values.injector.shutdownDelay }}
-- --log-level={{ .Values.injector.log.level }}
+{{- if .Values.crds.install }}
+- --crd
+{{- end }}
 {{- if .Values.certManager.enabled }}
-- --tls-dir=/etc/toolgate/tls
+- --cert-dir=/etc/toolgate/tls
+{{- else }}
+- --webhook-config={{ include "toolgate.fullname" . }}-injector
+- --files=/run/toolgate
 {{- end }}
 {{- end }}
 
 {{- define "toolgate.injector.mounts" -}}
 {{- if .Values.certManager.enabled }}
 - {name: tls, mountPath: /etc/toolgate/tls, readOnly: true}
+{{- else }}
+- {name: files, mountPath: /run/toolgate}
 {{- end }}
-{{- if or .Values.killSwitch.enabled .Values.gateway.enabled }}
-- {name: killswitch, mountPath: /etc/toolgate/killswitch, readOnly: true}
+{{- range $volume, $_ := include "toolgate.injector.given" . | fromYaml }}
+- {name: {{ $volume }}, mountPath: /etc/toolgate/{{ $volume }}, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- /* Secrets of others' making, of which the settings need the public part: name of the volume, Secret and key. */}}
+{{- define "toolgate.injector.given" -}}
+{{- if .Values.killSwitch.enabled }}
+{{- with .Values.killSwitch.signingKeySecret }}
+killswitch-key: {secret: {{ . }}, key: public-key}
+{{- end }}
+{{- if .Values.killSwitch.nats.external }}
+{{- with .Values.killSwitch.nats.caSecret }}
+killswitch-ca: {secret: {{ . }}, key: ca.crt}
+{{- end }}
+{{- else }}
+{{- with .Values.killSwitch.tlsSecret }}
+killswitch-ca: {secret: {{ . }}, key: ca.crt}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -25,14 +50,13 @@
 {{- if .Values.certManager.enabled }}
 - name: tls
   secret: {secretName: {{ include "toolgate.fullname" . }}-injector-tls, defaultMode: 0440}
+{{- else }}
+# What the injector itself has made of ca.crt and public-key, since a mounted Secret would come a minute late.
+- name: files
+  emptyDir: {medium: Memory, sizeLimit: 1Mi}
 {{- end }}
-{{- if or .Values.killSwitch.enabled .Values.gateway.enabled }}
-# The public halves alone. Optional, since the injector itself makes these Secrets at its first start.
-- name: killswitch
-  projected:
-    defaultMode: 0440
-    sources:
-      - secret: {name: {{ include "toolgate.killSwitch.keySecret" . }}, optional: true, items: [{key: public-key, path: public-key}]}
-      - secret: {name: {{ include "toolgate.fullname" . }}-ca, optional: true, items: [{key: ca.crt, path: ca.crt}]}
+{{- range $volume, $of := include "toolgate.injector.given" . | fromYaml }}
+- name: {{ $volume }}
+  secret: {secretName: {{ $of.secret }}, defaultMode: 0440, items: [{key: {{ $of.key }}, path: {{ $of.key }}}]}
 {{- end }}
 {{- end }}

@@ -18,7 +18,16 @@
 - --nats-tls-cert=/etc/killswitch/tls/tls.crt
 - --nats-tls-key=/etc/killswitch/tls/tls.key
 {{- end }}
-{{- if $k.tokensSecret }}
+{{- if not $k.nats.external }}
+- --sidecar-issuer={{ .Values.cluster.issuer }}
+- --sidecar-audience={{ $k.audience }}
+- --sidecar-jwks-url={{ .Values.cluster.jwksURL }}
+{{- if include "toolgate.keysFromAPI" . }}
+- --sidecar-issuer-ca-file=/var/run/secrets/toolgate/ca.crt
+- --sidecar-issuer-token-file=/var/run/secrets/toolgate/token
+{{- end }}
+{{- end }}
+{{- if or $k.tokensSecret (not $k.oidc.issuer) }}
 - --tokens=/etc/killswitch/tokens/tokens
 {{- end }}
 {{- with $k.secondPerson }}
@@ -128,12 +137,19 @@ spec:
         - {name: {{ $volume }}, mountPath: /etc/killswitch/{{ $volume }}, readOnly: true}
         {{- end }}
         {{- include "toolgate.killSwitch.issuerMounts" . | nindent 8 }}
+        {{- if not (include "toolgate.killSwitch.open" .) }}
+        - {name: tokens, mountPath: /etc/killswitch/tokens, readOnly: true}
+        {{- end }}
   volumes:
     {{- range $volume, $secret := include "toolgate.killSwitch.secrets" . | fromYaml }}
     - name: {{ $volume }}
       secret: {secretName: {{ $secret }}, defaultMode: 0440}
     {{- end }}
     {{- include "toolgate.killSwitch.issuerVolumes" . | nindent 4 }}
+    {{- if not (include "toolgate.killSwitch.open" .) }}
+    - name: tokens
+      configMap: {name: {{ $name }}-tokens}
+    {{- end }}
     {{- if .Values.killSwitch.nats.external }}
     - name: data
       emptyDir: {sizeLimit: 64Mi}

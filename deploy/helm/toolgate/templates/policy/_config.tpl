@@ -13,9 +13,12 @@
 {{- $_ := set $section (index $at 1) $kept }}
 {{- end }}
 {{- end }}
-{{- $defaults := dict "identity" (dict "issuers" (list (dict
-  "issuer" $v.cluster.issuer "jwksURL" $v.cluster.jwksURL "audiences" (list $v.sidecar.tokenAudience) "caFile" "/var/run/secrets/toolgate/ca.crt"
-  "claims" (dict "tenant" "kubernetes.io.namespace" "agent" "kubernetes.io.serviceaccount.name" "task" "kubernetes.io.pod.name")))) }}
+{{- $issuer := dict "issuer" $v.cluster.issuer "jwksURL" $v.cluster.jwksURL "audiences" (list $v.sidecar.tokenAudience)
+  "claims" (dict "tenant" "kubernetes.io.namespace" "agent" "kubernetes.io.serviceaccount.name" "task" "kubernetes.io.pod.name") }}
+{{- if include "toolgate.keysFromAPI" (index . 0) }}
+{{- $issuer = merge $issuer (dict "caFile" "/var/run/secrets/toolgate/ca.crt" "tokenFile" "/var/run/secrets/toolgate/api-token") }}
+{{- end }}
+{{- $defaults := dict "identity" (dict "issuers" (list $issuer)) }}
 {{- $intercept := dict "caOutFile" "/var/run/toolgate/ca/ca.pem" "bundleOutFile" "/var/run/toolgate/ca/ca-bundle.pem" }}
 {{- with $v.sidecar.ca.extra }}{{- $_ := set $intercept "extraCAs" . }}{{- end }}
 {{- $fixed := dict

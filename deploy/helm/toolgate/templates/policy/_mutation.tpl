@@ -49,6 +49,9 @@ Object.spec.initContainers{
   Object.spec.volumes{name: 'toolgate-token', projected: Object.spec.volumes.projected{sources: [
     Object.spec.volumes.projected.sources{serviceAccountToken: Object.spec.volumes.projected.sources.serviceAccountToken{path: 'token', audience: {{ $v.sidecar.tokenAudience | toJson }}, expirationSeconds: 3600}},
     Object.spec.volumes.projected.sources{serviceAccountToken: Object.spec.volumes.projected.sources.serviceAccountToken{path: 'killswitch-token', audience: {{ $v.killSwitch.audience | toJson }}, expirationSeconds: 3600}},
+    {{- if include "toolgate.keysFromAPI" . }}
+    Object.spec.volumes.projected.sources{serviceAccountToken: Object.spec.volumes.projected.sources.serviceAccountToken{path: 'api-token', expirationSeconds: 3600}},
+    {{- end }}
     Object.spec.volumes.projected.sources{configMap: Object.spec.volumes.projected.sources.configMap{name: 'kube-root-ca.crt', items: [Object.spec.volumes.projected.sources.configMap.items{key: 'ca.crt', path: 'ca.crt'}]}}
   ]}}
 ]
