@@ -83,7 +83,8 @@ func (s *keySet) read(ctx context.Context, from string) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("the address cannot be asked")
 	}
-	req.Header.Set("Accept", "application/json")
+	// Kubernetes' API server refuses whoever does not accept the media type of key sets (RFC 7517, section 8.5), with 406.
+	req.Header.Set("Accept", "application/jwk-set+json, application/json")
 	if err := s.authorize(req); err != nil {
 		return nil, err
 	}
