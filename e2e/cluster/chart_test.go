@@ -23,7 +23,7 @@ func installed(t *testing.T, values string) *kube {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = k.m.command(ctx, k.m.cache.program("helm"), "-n", k.namespace, "uninstall", "toolgate", "--wait").Run() // it may not have been installed
-		if err := k.try(nil, "delete", "crd", "toolmanifests.toolgate.dev", "--ignore-not-found"); err != nil { // helm keeps it
+		if err := k.try(nil, "delete", "crd", "toolmanifests.toolgate.dev", "--ignore-not-found"); err != nil {     // helm keeps it
 			t.Error(err)
 		}
 		if err := k.try(nil, "delete", "namespace", k.namespace); err != nil {

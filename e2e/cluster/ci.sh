@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The part of .ci/run on a real Kubernetes; the chart's tests without a server run with all others. It runs where the programs are in the cache, or with
-# TOOLGATE_CLUSTER_BUILD=1, which builds them in about twenty minutes.
+# The part of .ci/run on a real Kubernetes; the chart's tests without a server run with all others. It runs where the programs are in
+# the cache, or with TOOLGATE_CLUSTER_BUILD=1, which builds them in about twenty minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cluster=$(mktemp -d)
