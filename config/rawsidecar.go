@@ -166,6 +166,7 @@ type rawExemption struct {
 type rawIntercept struct {
 	CACertFile     field[string]                  `key:"caCertFile" is:"blank" doc:"PEM file with the CA's certificate. Empty: a CA is made at start."`
 	CAKeyFile      field[string]                  `key:"caKeyFile" is:"blank" doc:"PEM file with the CA's key. Both or neither."`
+	CAStateDir     field[string]                  `key:"caStateDir" is:"blank" doc:"Folder where the CA that is made at start is kept, key and certificate, so that a restart uses it again. One folder for each sidecar, for it alone. Empty: a restart makes another CA."`
 	CAOutFile      field[string]                  `key:"caOutFile" is:"blank" doc:"Where the CA's certificate is written for tools to trust."`
 	BundleOutFile  field[string]                  `key:"bundleOutFile" is:"blank" doc:"Where the public roots, the extra CAs and the CA's certificate are written, in one PEM file for tools whose one file of roots replaces the system's."`
 	TrustStoreFile field[string]                  `key:"trustStoreFile" is:"blank" doc:"Where the same certificates are written as a PKCS #12 trust store for Java; its password is changeit."`

@@ -104,9 +104,9 @@ func sameFrame(now, next *config.Snapshot) error {
 		}
 		return append(l, "admin "+s.Admin)
 	}
-	intercept := func(s *config.Snapshot) [5]string {
+	intercept := func(s *config.Snapshot) [6]string {
 		i := &s.Intercept
-		return [5]string{i.CACertFile, i.CAKeyFile, i.CAOutFile, i.BundleOutFile, i.TrustStoreFile}
+		return [6]string{i.CACertFile, i.CAKeyFile, i.CAStateDir, i.CAOutFile, i.BundleOutFile, i.TrustStoreFile}
 	}
 	for _, part := range []struct {
 		key  string
