@@ -64,6 +64,7 @@ var testsMay = map[string][]string{
 	"killswitch/bus":             {"killswitch/bus/bustest"},
 	"cmd/sidecar":                {"devissuer"},
 	"deploy/helm":                {"config", "inject/pod", "inject/settings"},
+	"inject/certs":               {"killswitch/central", "killswitch/central/api"},
 	"inject/pod":                 {"config", "inject"},
 	"e2e/cases":                  {"devissuer", "killswitch/bus", "killswitch/bus/bustest", "killswitch/ledger"},
 	"killswitch/central":         {"killswitch/central/natsd"},
