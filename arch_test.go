@@ -62,7 +62,7 @@ var testsMay = map[string][]string{
 	"broker":                     {"devissuer"},
 	"proxy":                      {"devissuer"},
 	"killswitch/bus":             {"killswitch/bus/bustest"},
-	"cmd/sidecar":                {"devissuer"},
+	"cmd/sidecar":                {"devissuer", "killswitch/bus/bustest"},
 	"deploy/helm":                {"config", "inject/pod", "inject/settings"},
 	"inject/certs":               {"killswitch/central", "killswitch/central/api"},
 	"inject/pod":                 {"config", "inject"},

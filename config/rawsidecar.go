@@ -189,7 +189,8 @@ type rawKillSwitch struct {
 
 type rawNATS struct {
 	Servers         field[[]field[string]] `key:"servers" doc:"URLs of the NATS servers: tls, wss, or nats and ws, which are for loopback addresses and for caFile. Missing or empty: no control plane."`
-	PublicKey       field[names]           `key:"publicKey" is:"blank" doc:"Public key of the control plane, or several while one replaces another. Needed with servers."`
+	PublicKey       field[names]           `key:"publicKey" is:"blank" doc:"Public key of the control plane, or several while one replaces another. This or publicKeyFile is needed with servers."`
+	PublicKeyFile   field[string]          `key:"publicKeyFile" is:"blank" doc:"In place of publicKey: file with the key, or one a line, such as of a mounted Secret; re-read when it changes."`
 	CredentialsFile field[string]          `key:"credentialsFile" is:"blank" doc:"NATS credentials file (.creds), read again at each connection."`
 	CredentialsURL  field[string]          `key:"credentialsURL" is:"blank" doc:"In place of credentialsFile: URL of the control plane where credentials are had for the token in tokenFile, such as https://killswitch.example:15030/v1/sidecar-credentials."`
 	TokenFile       field[string]          `key:"tokenFile" is:"blank" doc:"File with the token for credentialsURL, such as a projected service-account token; read again each time."`
