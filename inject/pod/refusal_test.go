@@ -55,6 +55,7 @@ var refusals = []struct {
 	{name: "container named like ours", spec: "initContainers: [{name: toolgate, image: x, restartPolicy: Always}]", reason: NameTaken, message: "the container toolgate"},
 	{name: "injected by its own word", spec: "initContainers: [{name: toolgate, image: x, restartPolicy: Always}]", annotations: "toolgate/status: '{}'", reason: NameTaken, message: "toolgate"},
 	{name: "main container named like ours", spec: "initContainers: [{name: toolgate-fence, image: x}]", reason: NameTaken, message: "toolgate-fence"},
+	{name: "volume of the CA's key", spec: "volumes: [{name: toolgate-ca-key, emptyDir: {}}]", reason: NameTaken, message: "the volume toolgate-ca-key"},
 	{name: "volume named like ours", spec: "volumes: [{name: toolgate-state, emptyDir: {}}]", reason: NameTaken, message: "the volume toolgate-state"},
 	{name: "mount of ours", container: "volumeMounts: [{name: toolgate-token, mountPath: /token}]", reason: NameTaken, message: "mounts the volume toolgate-token"},
 	{name: "mount on ours", spec: "volumes: [{name: ca, emptyDir: {}}]", container: "volumeMounts: [{name: ca, mountPath: /var/run/toolgate/ca/}]", reason: NameTaken, message: "mount it elsewhere"},

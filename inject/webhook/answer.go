@@ -22,7 +22,7 @@ const (
 	Accepted  Result = "accepted"  // a ToolManifest
 )
 
-// Reason is why an admission failed or was refused, beside those of inject/pod.
+// Reason is why an admission failed or was refused, beside those of inject/pod. Only UnknownField can also be of what was let through.
 type Reason string
 
 // The reasons. docs/injector.md explains each.

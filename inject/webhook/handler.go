@@ -96,8 +96,11 @@ func (h *Handler) log(kind string, req *admissionv1.AdmissionRequest, a *answer)
 	level := slog.LevelInfo
 	attrs := []slog.Attr{slog.String("kind", kind), slog.String("uid", string(req.UID)), slog.String("namespace", req.Namespace),
 		slog.String("name", req.Name), slog.String("user", req.UserInfo.Username), slog.String("result", string(a.result))}
-	if !a.allowed() {
-		attrs = append(attrs, slog.String("reason", string(a.reason)), slog.String("message", a.message))
+	if a.reason != "" {
+		attrs = append(attrs, slog.String("reason", string(a.reason)))
+	}
+	if a.message != "" {
+		attrs = append(attrs, slog.String("message", a.message))
 	}
 	if a.result == Failed {
 		level = slog.LevelError

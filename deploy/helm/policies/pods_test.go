@@ -158,6 +158,7 @@ func changes() []change {
 		{"ALL", capability("ALL"), "adds a capability"},
 		{"a new one", capability("CHECKPOINT_RESTORE"), "adds a capability"},
 		{"token of the sidecar", mount("toolgate-token", true), "mounts a volume of the sidecar"},
+		{"key of the CA", mount("toolgate-ca-key", true), "mounts a volume of the sidecar"},
 		{"state of the sidecar", mount("toolgate-state", true), "mounts a volume of the sidecar"},
 		{"secrets of the sidecar", mount("toolgate-secrets", true), "mounts a volume of the sidecar"},
 		{"CA to write", mount("toolgate-ca", false), "mounts a volume of the sidecar"},

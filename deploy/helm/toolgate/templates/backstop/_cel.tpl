@@ -38,7 +38,7 @@ c.?securityContext.?runAsUser.orValue(-1) != {{ int64 .Values.sidecar.uid }} && 
 
 {{- /* Of the chart's volumes, the CA's alone and that read-only. */}}
 {{- define "toolgate.cel.mounts" -}}
-c.?volumeMounts.orValue([]).all(m, !(m.name in ['toolgate-state', 'toolgate-token', 'toolgate-secrets']) && (m.name != 'toolgate-ca' || m.?readOnly.orValue(false)))
+c.?volumeMounts.orValue([]).all(m, !(m.name in ['toolgate-ca-key', 'toolgate-state', 'toolgate-token', 'toolgate-secrets']) && (m.name != 'toolgate-ca' || m.?readOnly.orValue(false)))
 {{- end }}
 
 {{- /* No value of the sidecar's Secret as an environment variable. */}}

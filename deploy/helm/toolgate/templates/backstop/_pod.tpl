@@ -12,7 +12,7 @@
   message: 'toolgate: the pod''s securityContext uses {{ $uid }}, which is the sidecar''s own user and group id; choose another'
   reason: Forbidden
 - expression: >-
-    !variables.creates || object.spec.?volumes.orValue([]).all(v, v.name.startsWith('toolgate-') ? v.name in ['toolgate-ca', 'toolgate-state', 'toolgate-token', 'toolgate-secrets'] : v.?secret.?secretName.orValue('') != '{{ .Values.sidecar.secretName }}' && v.?projected.?sources.orValue([]).all(s, s.?secret.?name.orValue('') != '{{ .Values.sidecar.secretName }}' && !(s.?serviceAccountToken.?audience.orValue('') in ['{{ .Values.sidecar.tokenAudience }}', '{{ .Values.killSwitch.audience }}', '{{ .Values.gateway.audience }}'])))
+    !variables.creates || object.spec.?volumes.orValue([]).all(v, v.name.startsWith('toolgate-') ? v.name in ['toolgate-ca', 'toolgate-ca-key', 'toolgate-state', 'toolgate-token', 'toolgate-secrets'] : v.?secret.?secretName.orValue('') != '{{ .Values.sidecar.secretName }}' && v.?projected.?sources.orValue([]).all(s, s.?secret.?name.orValue('') != '{{ .Values.sidecar.secretName }}' && !(s.?serviceAccountToken.?audience.orValue('') in ['{{ .Values.sidecar.tokenAudience }}', '{{ .Values.killSwitch.audience }}', '{{ .Values.gateway.audience }}'])))
   message: >-
     toolgate: a volume of the pod holds what is for the sidecar alone: the Secret {{ .Values.sidecar.secretName }}, a token for the audience {{ .Values.sidecar.tokenAudience }},
     {{ .Values.killSwitch.audience }} or {{ .Values.gateway.audience }}, or a name that begins with toolgate-; take it out or rename it

@@ -33,6 +33,7 @@ Object.spec.initContainers{
   {{- end }}
   volumeMounts: [
     Object.spec.initContainers.volumeMounts{name: 'toolgate-ca', mountPath: '/var/run/toolgate/ca'},
+    Object.spec.initContainers.volumeMounts{name: 'toolgate-ca-key', mountPath: '/var/lib/toolgate-ca'},
     Object.spec.initContainers.volumeMounts{name: 'toolgate-state', mountPath: '/var/lib/toolgate'},
     Object.spec.initContainers.volumeMounts{name: 'toolgate-token', mountPath: '/var/run/secrets/toolgate', readOnly: true},
     Object.spec.initContainers.volumeMounts{name: 'toolgate-secrets', mountPath: '/etc/toolgate/secrets', readOnly: true}
@@ -44,6 +45,7 @@ Object.spec.initContainers{
 {{- $v := .Values -}}
 [
   Object.spec.volumes{name: 'toolgate-ca', emptyDir: Object.spec.volumes.emptyDir{medium: 'Memory', sizeLimit: '4Mi'}},
+  Object.spec.volumes{name: 'toolgate-ca-key', emptyDir: Object.spec.volumes.emptyDir{medium: 'Memory', sizeLimit: '1Mi'}},
   Object.spec.volumes{name: 'toolgate-state', emptyDir: Object.spec.volumes.emptyDir{sizeLimit: '64Mi'}},
   Object.spec.volumes{name: 'toolgate-secrets', secret: Object.spec.volumes.secret{secretName: {{ $v.sidecar.secretName | toJson }}, optional: true}},
   Object.spec.volumes{name: 'toolgate-token', projected: Object.spec.volumes.projected{sources: [
