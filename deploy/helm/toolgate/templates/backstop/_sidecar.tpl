@@ -41,4 +41,10 @@
     !variables.creates || object.spec.?volumes.orValue([]).all(v, (!(v.name in ['toolgate-ca', 'toolgate-state']) || has(v.emptyDir)) && (v.name != 'toolgate-secrets' || v.?secret.?secretName.orValue('') == '{{ .Values.sidecar.secretName }}') && (v.name != 'toolgate-token' || v.?projected.?sources.orValue([]).all(s, has(s.serviceAccountToken) || s.?configMap.?name.orValue('') == 'kube-root-ca.crt')))
   message: 'toolgate: a volume whose name begins with toolgate- is not as the injector makes it; take it out of the pod and let the injector add it'
   reason: Forbidden
+{{- if eq .Values.injection.mode "policy" }}
+- expression: >-
+    !variables.creates || {{ include "toolgate.policy.tool" . }} in {{ keys .Values.manifests | sortAlpha | toJson }}
+  message: 'toolgate: the pod, or its namespace, must name in toolgate/tool one of the tools {{ keys .Values.manifests | sortAlpha | join ", " }}'
+  reason: Forbidden
+{{- end }}
 {{- end }}
