@@ -243,6 +243,13 @@ func fencedChanges() []change {
 		{"fence that checks", func(p *corev1.Pod) {
 			named(p, "toolgate-fence").Args = append(named(p, "toolgate-fence").Args, "--check")
 		}, "not as the injector makes it"},
+		{"fence that lets the tool out", func(p *corev1.Pod) { named(p, "toolgate-fence").Args[4] = "64200" }, "not as the injector makes it"},
+		{"fence that lets the tool out at last", func(p *corev1.Pod) {
+			named(p, "toolgate-fence").Args = append(named(p, "toolgate-fence").Args, "--proxy-uid=64200")
+		}, "not as the injector makes it"},
+		{"fence of the node", func(p *corev1.Pod) {
+			named(p, "toolgate-fence").Args = append(named(p, "toolgate-fence").Args, "--host-network")
+		}, "not as the injector makes it"},
 		{"fence that does something else", func(p *corev1.Pod) { named(p, "toolgate-fence").Args = []string{"version"} }, "not as the injector makes it"},
 		{"fence of another image", func(p *corev1.Pod) { named(p, "toolgate-fence").Image = "x" }, "must have an image of"},
 		{"fence with more", func(p *corev1.Pod) {

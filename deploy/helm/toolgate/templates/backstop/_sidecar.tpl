@@ -34,7 +34,7 @@
   message: 'toolgate: init container "toolgate-fence" must have an image of {{ include "toolgate.repository" (list . .Values.fence.image) }}; take it out of the pod and let the injector add it'
   reason: Forbidden
 - expression: >-
-    !variables.creates || variables.fence.all(c, !has(c.command) && !has(c.restartPolicy) && {{ include "toolgate.cel.asMade" . }} && c.?args.orValue([]).size() > 0 && c.args[0] == 'netinit' && !c.args.exists(a, a in ['--check', '--remove']) && {{ include "toolgate.cel.notPrivileged" . }} && c.?securityContext.?capabilities.?add.orValue([]).all(a, a == 'NET_ADMIN'))
+    !variables.creates || variables.fence.all(c, !has(c.command) && !has(c.restartPolicy) && {{ include "toolgate.cel.asMade" . }} && c.?args.orValue([]).size() > 4 && c.args[0] == 'netinit' && c.args[1] == '--config' && c.args[2] == 'env:TOOLGATE_CONFIG' && c.args[3] == '--proxy-uid' && c.args[4] == '{{ int64 .Values.sidecar.uid }}' && c.args.filter(a, a.startsWith('-') && !(a in ['--tool-uid', '--loopback', '--ipv4-only'])).size() == 2 && {{ include "toolgate.cel.notPrivileged" . }} && c.?securityContext.?capabilities.?add.orValue([]).all(a, a == 'NET_ADMIN'))
   message: 'toolgate: init container "toolgate-fence" is not as the injector makes it; take it out of the pod and let the injector add it'
   reason: Forbidden
 - expression: >-
