@@ -95,7 +95,7 @@ func (h *Handler) contained(ctx context.Context, req *admissionv1.AdmissionReque
 func (h *Handler) log(kind string, req *admissionv1.AdmissionRequest, a *answer) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{slog.String("kind", kind), slog.String("uid", string(req.UID)), slog.String("namespace", req.Namespace),
-		slog.String("name", req.Name), slog.String("user", req.UserInfo.Username), slog.String("result", string(a.result))}
+		slog.String("name", shorten(req.Name, maxNameBytes)), slog.String("user", req.UserInfo.Username), slog.String("result", string(a.result))}
 	if a.reason != "" {
 		attrs = append(attrs, slog.String("reason", string(a.reason)))
 	}

@@ -73,3 +73,8 @@ either, so the user's own by one name counts for both. Call with (list "containe
 {{- define "toolgate.policy.metadata" -}}
 [has(object.metadata.{{ index . 0 }}) ? JSONPatch{op: 'add', path: '/metadata/{{ index . 0 }}/' + jsonpatch.escapeKey('{{ index . 1 }}'), value: {{ index . 2 }}} : JSONPatch{op: 'add', path: '/metadata/{{ index . 0 }}', value: {'{{ index . 1 }}': {{ index . 2 }}}}]
 {{- end }}
+
+{{- /* The tool that a pod names, or its namespace. */}}
+{{- define "toolgate.policy.tool" -}}
+object.metadata.?annotations[?'toolgate/tool'].orValue(namespaceObject.metadata.?labels[?'toolgate/tool'].orValue(''))
+{{- end }}
