@@ -41,6 +41,11 @@ func testInjected(t *testing.T, r *release) {
 	if sidecar.SecurityContext.RunAsUser != 64117 || sidecar.Image != "docker.io/toolgate/sidecar:"+version || !strings.Contains(sidecar.env("TOOLGATE_CONFIG"), "orders.example") {
 		t.Errorf("found sidecar %+v", sidecar)
 	}
+	for _, m := range sidecar.VolumeMounts {
+		if !strings.HasPrefix(m.Name, "toolgate-") {
+			t.Errorf("the sidecar has the mount %+v", m)
+		}
+	}
 	for _, c := range []storedContainer{first, tool} {
 		if c.env("HTTPS_PROXY") == "" || c.env("SSL_CERT_FILE") != "/var/run/toolgate/ca/ca-bundle.pem" {
 			t.Errorf("container %s: found variables %v", c.Name, c.Env)

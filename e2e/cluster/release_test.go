@@ -233,15 +233,15 @@ func (one *replica) metrics(t *testing.T, all map[string]float64) {
 		t.Fatal(err)
 	}
 	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
-		name, value, ok := strings.Cut(s.Text(), "} ")
-		if !ok || strings.HasPrefix(name, "#") {
+		end := strings.LastIndexByte(s.Text(), ' ')
+		if end < 0 || strings.HasPrefix(s.Text(), "#") {
 			continue
 		}
-		v, err := strconv.ParseFloat(value, 64)
+		v, err := strconv.ParseFloat(s.Text()[end+1:], 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[name+"}"] += v
+		all[s.Text()[:end]] += v
 	}
 }
 
