@@ -27,20 +27,29 @@ func TestLifecycle(t *testing.T) {
 		t.Fatal("the webhook has no caBundle")
 	}
 
-	r.helm(t, nextValues, "upgrade", "toolgate", nextChart(t), "-f", "-", "--set", "image.registry=mirror.test,image.tag=next")
+	next := nextChart(t)
+	r.helm(t, nextValues, "upgrade", "toolgate", next, "-f", "-", "--set", "image.registry=docker.io,image.tag=next")
 	r.trusted(t, ca)
 	k.admit(t, r.api, spec{name: "between"}, true) // by the replicas of before
 	r.replace(t, "10.90.0.21", "10.90.0.23")
 	r.replace(t, "10.90.0.22", "10.90.0.24")
 	second, _ := k.admit(t, r.api, spec{name: "second", annotations: "toolgate/tool: mail"}, false)
 	sidecar := second.Spec.InitContainers[0]
-	if sidecar.Image != "mirror.test/toolgate/sidecar:next" || sidecar.Resources.Limits["memory"] != "99Mi" || !strings.Contains(sidecar.env("TOOLGATE_CONFIG"), "mail.example") {
+	if sidecar.Image != "docker.io/toolgate/sidecar:next" || sidecar.Resources.Limits["memory"] != "99Mi" || !strings.Contains(sidecar.env("TOOLGATE_CONFIG"), "mail.example") {
 		t.Errorf("found %+v after the upgrade", sidecar)
 	}
 	k.untouched(t, first)
 	if got := r.helm(t, "", "list"); !strings.Contains(got, "toolgate-9.9.9") {
 		t.Errorf("found %s", got)
 	}
+
+	// Another place for images: the policy demands the new one, and pods with the old one go on.
+	r.helm(t, nextValues, "upgrade", "toolgate", next, "-f", "-", "--set", "image.registry=mirror.test,image.tag=next")
+	k.await(t, "the policy", func() error {
+		return k.mustRefuse(t, r.api, spec{name: "between"}.String(), "expected one of mirror.test/toolgate/sidecar")
+	})
+	k.untouched(t, first)
+	k.untouched(t, second)
 
 	r.helm(t, "", "rollback", "toolgate", "1")
 	r.trusted(t, ca)

@@ -58,7 +58,7 @@ var orders = "manifests: {orders: '" + manifestOf("orders", "orders.example") + 
 // newRelease installs the chart without starting replicas, and takes everything away after the test.
 func newRelease(t *testing.T, values string) *release {
 	t.Helper()
-	k := &kube{onNode(t, tierB).m, "toolgate"}
+	k := &kube{onNode(t, tierB).m, "toolgate-" + strings.ToLower(t.Name())[:min(len(t.Name()), 40)]} // its own, as one takes seconds to go
 	r := &release{kube: k, api: k.rest(t), program: k.m.path("injector"), replicas: map[string]*replica{}}
 	if err := buildInjector(r.program); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func newRelease(t *testing.T, values string) *release {
 		if err := k.try(nil, "delete", "crd", "toolmanifests.toolgate.dev", "--ignore-not-found"); err != nil {     // helm keeps it
 			t.Error(err)
 		}
-		if err := k.try(nil, "delete", "namespace", k.namespace); err != nil {
+		if err := k.try(nil, "delete", "namespace", k.namespace, "--wait=false"); err != nil {
 			t.Errorf("deleting the namespace: %v", err)
 		}
 	})
@@ -303,7 +303,7 @@ func (r *release) awaitHook(t *testing.T) {
 // probe polls until a pod of a namespace with the label is refused with a sentence.
 func (r *release) probe(t *testing.T, what, metadata, wants string) {
 	t.Helper()
-	const space = "toolgate-probe"
+	space := r.namespace + "-probe"
 	if err := r.try(nil, "create", "namespace", space); err == nil {
 		t.Cleanup(func() { _ = r.try(nil, "delete", "namespace", space, "--wait=false") })
 		r.kubectl(t, "label", "namespace", space, "toolgate/inject=enabled", "toolgate/tool=orders")

@@ -14,8 +14,8 @@ import (
 // TestRolling is case K8S-17: while both replicas of the webhook are replaced, as a Deployment does it, two hundred pods are created by a
 // controller and by clients, and each is gated. No creation fails.
 func TestRolling(t *testing.T) {
+	r := serving(t, orders)
 	t.Run("K8S-17", func(t *testing.T) {
-		r := serving(t, orders)
 		k := r.inNamespace(t, "toolgate/inject=enabled", "toolgate/tool=orders")
 		stop, so := k.load(t, r.api, 4, 80*time.Millisecond, false)
 		k.apply(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 100, selector: {matchLabels: {app: d}}, template: {"+
