@@ -21,7 +21,8 @@ type serveFlags struct {
 	listen, metricsListen         string
 	release, service, namespace   string
 	webhookConfig, certDir, files string
-	caOverlap, shutdownDelay      time.Duration
+	caOverlap, certInterval       time.Duration
+	shutdownDelay                 time.Duration
 	logLevel                      string
 }
 
@@ -49,6 +50,7 @@ func newServe() *cobra.Command {
 	s.BoolVar(&f.adminToken, "killswitch-admin", false, "make a token for the kill switch's first admin, as a Secret, when it is missing")
 	s.StringVar(&f.files, "files", "", "a `folder` where ca.crt and public-key are written, for the settings to name; default none")
 	s.DurationVar(&f.caOverlap, "ca-overlap", 24*time.Hour, "how long a new CA is trusted before it signs, and an old one after")
+	s.DurationVar(&f.certInterval, "certificate-interval", 30*time.Second, "how often certificates and configurations are looked after, give or take a fifth")
 	s.StringVar(&f.kubeconfig, "kubeconfig", "", "a kubeconfig `file`; default the pod's own service account")
 	s.DurationVar(&f.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to serve on after SIGTERM, until the cluster sends nothing here any more")
 	s.StringVar(&f.logLevel, "log-level", "info", "the least `level` that is logged: debug, info, warn or error")
@@ -84,8 +86,8 @@ func (f *serveFlags) check() error {
 	if f.certDir == "" && f.namespace == "" {
 		return errors.New("found no --namespace and no POD_NAMESPACE, expected the release's namespace")
 	}
-	if f.shutdownDelay < 0 || f.caOverlap <= 0 {
-		return errors.New("found a negative duration, expected --shutdown-delay of 0 or more and --ca-overlap of more")
+	if f.shutdownDelay < 0 || f.caOverlap <= 0 || f.certInterval < 0 {
+		return errors.New("found a negative duration, expected --shutdown-delay of 0 or more, and --ca-overlap and --certificate-interval of more")
 	}
 	if f.service == "" {
 		f.service = f.release + "-injector"

@@ -19,9 +19,9 @@
   message: 'toolgate: init container "toolgate" is not as the injector makes it; take it out of the pod and let the injector add it'
   reason: Forbidden
 - expression: >-
-    !variables.creates || (variables.inits.size() > variables.ahead && variables.inits[variables.ahead].name == 'toolgate')
+    !variables.creates || (variables.gated.size() > 0 && variables.gated[0].name == 'toolgate')
   messageExpression: >-
-    'toolgate: init container "toolgate" must come before ' + variables.inits.filter(c, c.name != 'toolgate' && c.name != 'toolgate-fence').map(c, c.name).join(', ') + ': what runs before it is not gated. Another injector has put its own first: exclude this namespace from it'
+    'toolgate: init container "toolgate" must come before ' + variables.gated.filter(c, c.name != 'toolgate').map(c, c.name).join(', ') + ': what runs before it is not gated. Another injector has put its own first: exclude this namespace from it'
   reason: Forbidden
 - expression: >-
     !variables.creates || (variables.fenced ? variables.inits.size() > 0 && variables.inits[0].name == 'toolgate-fence' : variables.fence.size() == 0)

@@ -64,8 +64,8 @@ either, so the user's own by one name counts for both. Call with (list "containe
 {{- define "toolgate.policy.containers" -}}
 {{ index . 2 }}.transformList(i, c, [
   JSONPatch{op: 'add', path: '/spec/{{ index . 0 }}/' + string(i + {{ index . 1 }}) + '/env', value: c.?env.orValue([]) + variables.env.filter(e, !c.?env.orValue([]).exists(o, o.name.lowerAscii() == e.name.lowerAscii()))},
-  JSONPatch{op: 'add', path: '/spec/{{ index . 0 }}/' + string(i + {{ index . 1 }}) + '/volumeMounts', value: c.?volumeMounts.orValue([]) + [Object.spec.containers.volumeMounts{name: 'toolgate-ca', mountPath: '/var/run/toolgate/ca', readOnly: true}]{{ if index . 3 }} +
-    (c.?volumeMounts.orValue([]).exists(m, '/etc/ssl/certs/ca-certificates.crt'.startsWith(m.mountPath)) ? [] : [Object.spec.containers.volumeMounts{name: 'toolgate-ca', mountPath: '/etc/ssl/certs/ca-certificates.crt', subPath: 'ca-bundle.pem', readOnly: true}]){{ end }}}
+  JSONPatch{op: 'add', path: '/spec/{{ index . 0 }}/' + string(i + {{ index . 1 }}) + '/volumeMounts', value: c.?volumeMounts.orValue([]).filter(m, m.name != 'toolgate-ca') + [Object.spec.containers.volumeMounts{name: 'toolgate-ca', mountPath: '/var/run/toolgate/ca', readOnly: true}]{{ if index . 3 }} +
+    (c.?volumeMounts.orValue([]).exists(m, m.name != 'toolgate-ca' && '/etc/ssl/certs/ca-certificates.crt'.startsWith(m.mountPath)) ? [] : [Object.spec.containers.volumeMounts{name: 'toolgate-ca', mountPath: '/etc/ssl/certs/ca-certificates.crt', subPath: 'ca-bundle.pem', readOnly: true}]){{ end }}}
 ]).flatten()
 {{- end }}
 
