@@ -1,16 +1,11 @@
 #!/usr/bin/env bash
-# The part of .ci/run on Kubernetes. Tier A, the chart's tests without a server, runs always: what it needs is built in about two minutes. Tiers
-# B and C run where their programs are in the cache, or with TOOLGATE_CLUSTER_BUILD=1, which builds them in about twenty minutes.
+# The part of .ci/run on a real Kubernetes; the chart's tests without a server run with all others. It runs where the programs are in
+# the cache, or with TOOLGATE_CLUSTER_BUILD=1, which builds them in about twenty minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cluster=$(mktemp -d)
 trap 'rm -rf "$cluster"' EXIT
 go build -o "$cluster/cluster" ./e2e/cluster
-
-if [ -d deploy/helm ]; then
-  "$cluster/cluster" build -only chart
-  go test -count=1 ./deploy/helm/...
-fi
 
 if [ "$(uname -s)" != Linux ] || [ "$(id -u)" != 0 ]; then
   echo "NOT TESTED: tiers B and C, on a real node: they need Linux and root"

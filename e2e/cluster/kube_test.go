@@ -122,13 +122,15 @@ func (k *kube) tryApply(yaml string) error {
 	return k.tryWith(yaml, nil, "apply", "--validate=strict", "-f", "-")
 }
 
-// helm runs helm in the namespace and returns its output.
-func (k *kube) helm(t *testing.T, args ...string) string {
+// helm runs helm in the namespace, with input for "-f -", and returns its output.
+func (k *kube) helm(t *testing.T, input string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
+	cmd := k.m.command(ctx, append([]string{k.m.cache.program("helm"), "-n", k.namespace}, args...)...)
+	cmd.Stdin = strings.NewReader(input)
 	var out bytes.Buffer
-	if err := tried(k.m.command(ctx, append([]string{k.m.cache.program("helm"), "-n", k.namespace}, args...)...), &out); err != nil {
+	if err := tried(cmd, &out); err != nil {
 		t.Fatalf("helm %s: %v", strings.Join(args, " "), err)
 	}
 	return out.String()
