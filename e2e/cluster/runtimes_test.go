@@ -94,6 +94,9 @@ spec:
 				if said != want {
 					t.Errorf("%s: found that it works: %v, expected %v: %v, it said\n%s", how, said, want, err, got[max(0, len(got)-600):])
 				}
+				if past := strings.Contains(got, "with no credential"); past != (pod == "explicit" && !want) {
+					t.Errorf("%s: found that it went past the sidecar: %v, it said\n%s", how, past, got[max(0, len(got)-600):])
+				}
 				if now := len(tools.intercepted(t, pod)); said && now == seen {
 					t.Errorf("%s: the sidecar has no record of an intercepted call", how)
 				}
