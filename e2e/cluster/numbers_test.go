@@ -19,8 +19,11 @@ func TestNumbers(t *testing.T) {
 	}
 	p := newPartner(t)
 	withVolume(t)
+	began := time.Now()
 	k := installed(t, p.values(""))
 	tools := p.tools(t, k)
+	standingIn(t, tools, "first", "transparent")
+	t.Logf("helm install to the first fenced pod Ready: %.1f s", time.Since(began).Seconds())
 	plain := p.kube
 	const runs = 11
 	times := map[string][]time.Duration{}

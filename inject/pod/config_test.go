@@ -25,7 +25,7 @@ import (
 // fleetText adds to the settings all that a fleet has.
 const fleetText = settingsText + `
 killSwitch: {servers: ["tls://toolgate-killswitch.toolgate.svc:4222"], publicKeyFile: key, credentialsURL: "https://toolgate-killswitch.toolgate.svc:15030/v1/sidecar-credentials"}
-gateway: {address: "toolgate-gateway.toolgate.svc:15443"}
+gateway: {address: "toolgate-gateway.toolgate.svc.cluster.local:15443", serverName: toolgate-gateway.toolgate.svc}
 `
 
 // loaded injects a pod of testdata, and loads the sidecar's config as the sidecar does, with the files that it names below a folder.
