@@ -146,6 +146,9 @@ func TestConfigSays(t *testing.T) {
 	if len(k.Servers) != 1 || k.CredentialsURL == "" || !strings.HasSuffix(k.TokenFile, FileKillSwitch) || k.CA == "" || !strings.HasSuffix(s.KillSwitch.StateDir, DirState) {
 		t.Errorf("kill switch %+v", s.KillSwitch)
 	}
+	if g := s.Egress.Gateway; g.Host != "toolgate-gateway.toolgate.svc.cluster.local" || g.ServerName != "toolgate-gateway.toolgate.svc" || g.Roots == nil || !strings.HasSuffix(g.TokenFile, FileGateway) {
+		t.Errorf("gateway %+v", g)
+	}
 	if !strings.HasSuffix(s.Intercept.BundleOutFile, FileBundle) || s.Intercept.TrustStoreFile != "" {
 		t.Errorf("intercept %+v", s.Intercept)
 	}
