@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -51,6 +53,30 @@ func TestRun(t *testing.T) {
 		code, stdout, stderr := program(c.end, strings.Fields(c.args)...)
 		if code != c.code || !strings.HasPrefix(stdout, c.stdout) || !strings.HasSuffix(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
 			t.Errorf("prog %s: %d %q %q", c.args, code, stdout, stderr)
+		}
+	}
+}
+func TestMemoryLimit(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	for _, c := range []struct {
+		text, own string
+		want      int64
+		bad       bool
+	}{
+		{"134217728", "", 134217728 / 10 * 9, false},
+		{"134217728", "1GiB", math.MaxInt64, false},
+		{"", "", math.MaxInt64, false},
+		{"128Mi", "", math.MaxInt64, true},
+		{"0", "", math.MaxInt64, true},
+		{"-5", "", math.MaxInt64, true},
+	} {
+		debug.SetMemoryLimit(math.MaxInt64)
+		t.Setenv(MemoryVariable, c.text)
+		t.Setenv("GOMEMLIMIT", c.own)
+		code, _, stderr := program(nil, "do")
+		if got := debug.SetMemoryLimit(-1); got != c.want || (code == ExitUsage) != c.bad {
+			t.Errorf("%q beside %q: %d, exit code %d, %s", c.text, c.own, got, code, stderr)
 		}
 	}
 }

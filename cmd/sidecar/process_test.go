@@ -157,10 +157,15 @@ func TestRecordsThatNobodyReads(t *testing.T) {
 	p.log.find(t, "records were lost")
 }
 
-// TestMemoryLimit: Go's own limit, which an injector derives from the container's, is left as it is given.
+// TestMemoryLimit: the process keeps below nine tenths of its container's limit, unless somebody has said how much Go is to take.
 func TestMemoryLimit(t *testing.T) {
-	t.Setenv("GOMEMLIMIT", "48MiB")
+	t.Setenv(cli.MemoryVariable, "134217728")
 	p := newLab(t).run(io.Discard)
+	if _, page := p.adminPage("/metrics"); !strings.Contains(page, "\ngo_gc_gomemlimit_bytes 1.20795948e+08\n") {
+		t.Error("the limit in force is not nine tenths of the container's")
+	}
+	t.Setenv("GOMEMLIMIT", "48MiB")
+	p = newLab(t).run(io.Discard)
 	if _, page := p.adminPage("/metrics"); !strings.Contains(page, "\ngo_gc_gomemlimit_bytes 5.0331648e+07\n") {
 		t.Error("the limit in force is not the one given")
 	}
