@@ -17,7 +17,7 @@ import (
 type serveFlags struct {
 	settings, kubeconfig          string
 	manifests                     []string
-	crd                           bool
+	crd, adminToken               bool
 	listen, metricsListen         string
 	release, service, namespace   string
 	webhookConfig, certDir, files string
@@ -47,6 +47,7 @@ func newServe() *cobra.Command {
 	s.StringVar(&f.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the release's `namespace`; default $POD_NAMESPACE")
 	s.StringVar(&f.webhookConfig, "webhook-config", "", "the `name` of the webhook configuration that is given the CA; default none")
 	s.StringVar(&f.certDir, "cert-dir", "", "a `folder` with tls.crt and tls.key, as of cert-manager; then no Secret and no configuration is touched")
+	s.BoolVar(&f.adminToken, "killswitch-admin", false, "make a token for the kill switch's first admin, as a Secret, when it is missing")
 	s.StringVar(&f.files, "files", "", "a `folder` where ca.crt and public-key are written, for the settings to name; default none")
 	s.DurationVar(&f.caOverlap, "ca-overlap", 24*time.Hour, "how long a new CA is trusted before it signs, and an old one after")
 	s.DurationVar(&f.certInterval, "certificate-interval", 30*time.Second, "how often certificates and configurations are looked after, give or take a fifth")
@@ -79,8 +80,8 @@ func newServe() *cobra.Command {
 
 // check fills what follows from other flags and checks what can be checked without a file.
 func (f *serveFlags) check() error {
-	if f.certDir != "" && (f.webhookConfig != "" || f.files != "") {
-		return errors.New("found --cert-dir beside --webhook-config or --files, expected one of the two ways: with --cert-dir no CA of ours is there to hand on")
+	if f.certDir != "" && (f.webhookConfig != "" || f.files != "" || f.adminToken) {
+		return errors.New("found --cert-dir beside --webhook-config, --files or --killswitch-admin, expected one of the two ways: with --cert-dir no CA of ours is there to hand on")
 	}
 	if f.certDir == "" && f.namespace == "" {
 		return errors.New("found no --namespace and no POD_NAMESPACE, expected the release's namespace")

@@ -17,20 +17,25 @@ import (
 type leaf struct {
 	secret, service string
 	own             bool // the webhook's
+	forwarded       bool // people reach it by kubectl port-forward
 }
 
 func (k *Keeper) leaves() []leaf {
 	return []leaf{
-		{k.Release + "-injector-tls", k.Service, true},
-		{k.Release + "-killswitch-tls", k.Release + "-killswitch", false},
-		{k.Release + "-gateway-tls", k.Release + "-gateway", false},
+		{k.Release + "-injector-tls", k.Service, true, false},
+		{k.Release + "-killswitch-tls", k.Release + "-killswitch", false, true},
+		{k.Release + "-gateway-tls", k.Release + "-gateway", false, false},
 	}
 }
 
-// names are those by which a Service and, of a StatefulSet, its pods are reached.
-func (k *Keeper) names(service string) []string {
-	base := service + "." + k.Namespace
-	return []string{service, base, base + ".svc", base + ".svc.cluster.local", "*." + base + ".svc", "*." + base + ".svc.cluster.local"}
+// names are those by which a Service and, of a StatefulSet, its pods are reached; the Service's own comes first.
+func (k *Keeper) names(l leaf) []string {
+	base := l.service + "." + k.Namespace
+	names := []string{l.service, base, base + ".svc", base + ".svc.cluster.local", "*." + base + ".svc", "*." + base + ".svc.cluster.local"}
+	if l.forwarded {
+		names = append(names, "localhost")
+	}
+	return names
 }
 
 // keepLeaf reads a leaf, and makes it anew when there is none or when it does not fit any more.
@@ -43,13 +48,13 @@ func (k *Keeper) keepLeaf(ctx context.Context, ca *authority, l leaf, bundle []b
 			if kept, err = parsePair(current.Data[keyCert], current.Data[keyKey]); err != nil {
 				return nil, "", k.secrets.corrupt(l.secret, err)
 			}
-			renew = !ca.fits(kept, k.names(l.service), k.Now())
+			renew = !ca.fits(kept, k.names(l), k.Now())
 			if !renew && bytes.Equal(current.Data[keyBundle], bundle) {
 				return nil, "", nil
 			}
 		}
 		if renew {
-			if kept, err = newLeaf(&ca.active, k.names(l.service), k.Now()); err != nil {
+			if kept, err = newLeaf(&ca.active, k.names(l), k.Now()); err != nil {
 				return nil, "", err
 			}
 			change = "a leaf was made, good until " + kept.cert.NotAfter.Format(time.RFC3339)

@@ -33,6 +33,7 @@ Object.spec.initContainers{
   {{- end }}
   volumeMounts: [
     Object.spec.initContainers.volumeMounts{name: 'toolgate-ca', mountPath: '/var/run/toolgate/ca'},
+    Object.spec.initContainers.volumeMounts{name: 'toolgate-ca-key', mountPath: '/var/lib/toolgate-ca'},
     Object.spec.initContainers.volumeMounts{name: 'toolgate-state', mountPath: '/var/lib/toolgate'},
     Object.spec.initContainers.volumeMounts{name: 'toolgate-token', mountPath: '/var/run/secrets/toolgate', readOnly: true},
     Object.spec.initContainers.volumeMounts{name: 'toolgate-secrets', mountPath: '/etc/toolgate/secrets', readOnly: true}
@@ -44,6 +45,7 @@ Object.spec.initContainers{
 {{- $v := .Values -}}
 [
   Object.spec.volumes{name: 'toolgate-ca', emptyDir: Object.spec.volumes.emptyDir{medium: 'Memory', sizeLimit: '4Mi'}},
+  Object.spec.volumes{name: 'toolgate-ca-key', emptyDir: Object.spec.volumes.emptyDir{medium: 'Memory', sizeLimit: '1Mi'}},
   Object.spec.volumes{name: 'toolgate-state', emptyDir: Object.spec.volumes.emptyDir{sizeLimit: '64Mi'}},
   Object.spec.volumes{name: 'toolgate-secrets', secret: Object.spec.volumes.secret{secretName: {{ $v.sidecar.secretName | toJson }}, optional: true}},
   Object.spec.volumes{name: 'toolgate-token', projected: Object.spec.volumes.projected{sources: [
@@ -70,4 +72,9 @@ either, so the user's own by one name counts for both. Call with (list "containe
 {{- /* A key of the pod's metadata. Call with (list "labels" key "CEL of the value"). */}}
 {{- define "toolgate.policy.metadata" -}}
 [has(object.metadata.{{ index . 0 }}) ? JSONPatch{op: 'add', path: '/metadata/{{ index . 0 }}/' + jsonpatch.escapeKey('{{ index . 1 }}'), value: {{ index . 2 }}} : JSONPatch{op: 'add', path: '/metadata/{{ index . 0 }}', value: {'{{ index . 1 }}': {{ index . 2 }}}}]
+{{- end }}
+
+{{- /* The tool that a pod names, or its namespace. */}}
+{{- define "toolgate.policy.tool" -}}
+object.metadata.?annotations[?'toolgate/tool'].orValue(namespaceObject.metadata.?labels[?'toolgate/tool'].orValue(''))
 {{- end }}
