@@ -374,3 +374,31 @@ func TestTokenFaults(t *testing.T) {
 		t.Errorf("status %d, body %v", status, body)
 	}
 }
+
+// TestExchangeForeignSubject: with Subject, tokens of the issuer that it knows are exchanged, and no others; it is not asked about actors.
+func TestExchangeForeignSubject(t *testing.T) {
+	cluster := start(t, Options{})
+	i := start(t, Options{Subject: func(token string) (map[string]any, error) { return cluster.Verify(token, "toolgate") }})
+	for _, tc := range []struct {
+		name   string
+		change func(url.Values)
+		status int
+	}{
+		{"its own", func(url.Values) {}, 200},
+		{"the other's", func(f url.Values) {
+			f.Set("subject_token", mint(t, cluster, map[string]any{"sub": "system:serviceaccount:a:b", "aud": "toolgate"}))
+		}, 200},
+		{"the other's for another audience", func(f url.Values) {
+			f.Set("subject_token", mint(t, cluster, map[string]any{"sub": "system:serviceaccount:a:b", "aud": "else"}))
+		}, 400},
+		{"the other's as actor", func(f url.Values) {
+			f.Set("actor_token", mint(t, cluster, map[string]any{"sub": "system:serviceaccount:a:b", "aud": "toolgate"}))
+		}, 400},
+	} {
+		form := exchangeForm(t, i)
+		tc.change(form)
+		if status, body := post(t, i, PathToken, form); status != tc.status {
+			t.Errorf("%s: status %d, body %v", tc.name, status, body)
+		}
+	}
+}

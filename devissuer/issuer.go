@@ -27,6 +27,10 @@ type Options struct {
 	TTL        time.Duration    // life of a token from the token endpoint; 0: 300 s
 	Algorithms []string         // a key is made for each at start; empty: ES256
 	TLS        *tls.Config      // used by Start only; nil: plain HTTP
+
+	// Subject verifies subject tokens of another issuer and returns their claims, as an authorization server does that trusts a
+	// cluster's service accounts. nil: only tokens of this issuer are exchanged.
+	Subject func(token string) (map[string]any, error)
 }
 
 // Issuer is an OIDC issuer in memory. All methods are safe for concurrent use. Create it with New or Start.
@@ -34,6 +38,8 @@ type Issuer struct {
 	url string
 	now func() time.Time
 	ttl time.Duration
+
+	subject func(token string) (map[string]any, error) // as in Options
 
 	closeOnce sync.Once
 	closed    chan struct{}
@@ -56,7 +62,7 @@ func New(o Options) (*Issuer, error) {
 		return nil, errors.New("devissuer: URL must be set and have no trailing slash")
 	}
 	i := &Issuer{
-		url: o.URL, now: o.Now, ttl: o.TTL, closed: make(chan struct{}),
+		url: o.URL, now: o.Now, ttl: o.TTL, subject: o.Subject, closed: make(chan struct{}),
 		keys: map[string]*signingKey{}, clients: map[string]Client{}, allowed: map[string][]string{},
 		assertions: map[string]time.Time{}, revoked: map[string]bool{}, counts: map[string]int{},
 	}

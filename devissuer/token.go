@@ -107,12 +107,15 @@ func (i *Issuer) exchange(c Client, form url.Values, f Faults) (map[string]any, 
 	return i.issue(c, g, f)
 }
 
-// inputToken verifies a token of ours that the form carries together with its type.
+// inputToken verifies a token that the form carries together with its type: one of ours, or a subject's of an issuer that is trusted.
 func (i *Issuer) inputToken(form url.Values, name string) (map[string]any, *oauthError) {
 	if !slices.Contains([]string{typeJWT, typeAccessToken, typeIDToken}, form.Get(name+"_type")) {
 		return nil, refuse("invalid_request", name+"_type is missing or not supported")
 	}
 	claims, err := i.Verify(form.Get(name), "")
+	if err != nil && i.subject != nil && name == "subject_token" {
+		claims, err = i.subject(form.Get(name))
+	}
 	if sub, _ := claims["sub"].(string); err != nil || sub == "" {
 		return nil, refuse("invalid_request", name+" is not accepted")
 	}

@@ -98,6 +98,10 @@ func TestSettings(t *testing.T) {
 		if s.SidecarImage == "" || s.FenceImage == s.SidecarImage || s.SecretName != "toolgate-secrets" {
 			t.Errorf("found %+v", s)
 		}
+		// Sidecars try no search domains for the gateway; its certificate knows no domain of the cluster.
+		if g := s.Gateway; g.Address != "" && (!strings.HasSuffix(g.Address, ".svc.cluster.local:15443") || !strings.HasSuffix(g.ServerName, ".svc")) {
+			t.Errorf("found the gateway %+v, expected its whole name, and a name of its certificate", g)
+		}
 	})
 }
 

@@ -59,7 +59,7 @@ func testMain(m *testing.M) int {
 		return m.Run()
 	}
 	if err == nil && tier == tierC {
-		err = importProducts(ctx, n)
+		err = errors.Join(importProducts(ctx, n), n.importTool(ctx)) // a node that ran already may have older ones
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -95,6 +95,15 @@ func TestMakesWhatIsMissing(t *testing.T) {
 			t.Errorf("%s expires %s", name, expires[name])
 		}
 	}
+	for secret, want := range map[string]bool{"toolgate-killswitch-tls": true, "toolgate-injector-tls": false, "toolgate-gateway-tls": false} { // the one whose port people forward
+		leaf, err := parsePair(l.data(secret, "tls.crt"), l.data(secret, "tls.key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := leaf.cert.VerifyHostname("localhost") == nil; got != want {
+			t.Errorf("%s is for localhost: %v, want %v", secret, got, want)
+		}
+	}
 	signer, err := ledger.ParseSigner(l.data("toolgate-killswitch-key", "signing-key.pem"))
 	if err != nil || string(l.data("toolgate-killswitch-key", "public-key")) != signer.PublicKey() {
 		t.Errorf("signing key: %v", err)

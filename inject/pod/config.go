@@ -215,8 +215,10 @@ func (in *injection) gateway(out object) {
 		return
 	}
 	way := object{"address": g.Address, "tokenFile": FileGateway}
-	if g.CA != "" {
-		way["ca"] = g.CA
+	for key, v := range map[string]string{"serverName": g.ServerName, "ca": g.CA} {
+		if v != "" {
+			way[key] = v
+		}
 	}
 	setDefault(child(out, "egress"), "gateway", way)
 }

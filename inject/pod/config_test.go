@@ -25,7 +25,7 @@ import (
 // fleetText adds to the settings all that a fleet has.
 const fleetText = settingsText + `
 killSwitch: {servers: ["tls://toolgate-killswitch.toolgate.svc:4222"], publicKeyFile: key, credentialsURL: "https://toolgate-killswitch.toolgate.svc:15030/v1/sidecar-credentials"}
-gateway: {address: "toolgate-gateway.toolgate.svc:15443"}
+gateway: {address: "toolgate-gateway.toolgate.svc.cluster.local:15443", serverName: toolgate-gateway.toolgate.svc}
 `
 
 // loaded injects a pod of testdata, and loads the sidecar's config as the sidecar does, with the files that it names below a folder.
@@ -179,6 +179,9 @@ func TestConfigSays(t *testing.T) {
 	k := s.KillSwitch.NATS
 	if len(k.Servers) != 1 || k.CredentialsURL == "" || !strings.HasSuffix(k.TokenFile, FileKillSwitch) || k.CA == "" || !strings.HasSuffix(s.KillSwitch.StateDir, DirState) {
 		t.Errorf("kill switch %+v", s.KillSwitch)
+	}
+	if g := s.Egress.Gateway; g.Host != "toolgate-gateway.toolgate.svc.cluster.local" || g.ServerName != "toolgate-gateway.toolgate.svc" || g.Roots == nil || !strings.HasSuffix(g.TokenFile, FileGateway) {
+		t.Errorf("gateway %+v", g)
 	}
 	if !strings.HasSuffix(s.Intercept.BundleOutFile, FileBundle) || s.Intercept.TrustStoreFile != "" {
 		t.Errorf("intercept %+v", s.Intercept)

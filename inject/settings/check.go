@@ -45,7 +45,7 @@ func (f *file) check(s *Settings) {
 	f.required("$.gateway.audience", s.Gateway.Audience)
 	if a := s.Gateway.Address; a != "" {
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
-			f.errorf("$.gateway.address", "found %q, expected a host and a port such as toolgate-gateway.toolgate.svc:15443", a)
+			f.errorf("$.gateway.address", "found %q, expected a host and a port such as toolgate-gateway.toolgate.svc.cluster.local:15443", a)
 		}
 	}
 	for _, key := range ours {

@@ -134,8 +134,9 @@ type KillSwitch struct {
 
 // Gateway is the egress gateway that sidecars chain to. Without an address there is none.
 type Gateway struct {
-	Address string `yaml:"address"` // host:port
-	CAFile  string `yaml:"caFile"`  // PEM roots of the gateway, read by the injector
+	Address    string `yaml:"address"`    // host:port; the host is looked up as it is, without search domains
+	ServerName string `yaml:"serverName"` // in the gateway's certificate; empty: the host of Address
+	CAFile     string `yaml:"caFile"`     // PEM roots of the gateway, read by the injector
 	// Audience is of the pod's projected token for the gateway. Default: toolgate-gateway.
 	Audience string `yaml:"audience"`
 

@@ -34,7 +34,9 @@ killSwitch:
 {{- end }}
 {{- if .Values.gateway.enabled }}
 gateway:
-  address: {{ printf "%s-gateway.%s.svc:15443" (include "toolgate.fullname" .) .Release.Namespace }}
+  {{- /* The whole name, as sidecars try no search domains for it; the certificate does not know the domain. */}}
+  address: {{ printf "%s-gateway.%s.svc.%s:15443" (include "toolgate.fullname" .) .Release.Namespace .Values.cluster.domain }}
+  serverName: {{ printf "%s-gateway.%s.svc" (include "toolgate.fullname" .) .Release.Namespace }}
   caFile: /run/toolgate/ca.crt
   audience: {{ .Values.gateway.audience | quote }}
 {{- end }}

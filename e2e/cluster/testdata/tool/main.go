@@ -4,6 +4,7 @@
 //	tool get URL...          each with the proxy of the environment: status and body, one line each
 //	tool dial NETWORK ADDR   whether a connection is made; for udp, whether a datagram is sent
 //	tool serve ADDR          answers each request with its method, host and path
+//	tool stream URL          reads until it ends, and waits: when and how it ended
 //	tool sleep DURATION      ends with 0, or at SIGTERM
 //	tool id                  user, group and capabilities of this process
 package main
@@ -32,6 +33,8 @@ func main() {
 		err = http.ListenAndServe(os.Args[2], http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "%s %s%s\n", r.Method, r.Host, r.URL)
 		}))
+	case "stream":
+		err = stream(os.Args[2])
 	case "sleep":
 		err = sleep(os.Args[2])
 	case "id":
