@@ -60,6 +60,8 @@ func writeKeys(t testing.TB, dir string) {
 		write(prefix+".pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
 		write(prefix+"-key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	}
+	write("killswitch.pub", []byte("ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\ned25519:AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE\n"))
+	write("killswitch-broken.pub", []byte("ed25519:short\n"))
 	soon := time.Now().Add(24 * time.Hour)
 	pair("ca", true, soon)
 	pair("other", true, soon)

@@ -11,12 +11,16 @@ import (
 func (c *sidecar) intercept() Intercept {
 	raw := &c.raw.Intercept.V
 	out := Intercept{
-		CAOutFile: c.resolve(raw.CAOutFile), BundleOutFile: c.resolve(raw.BundleOutFile), TrustStoreFile: c.resolve(raw.TrustStoreFile),
+		CAStateDir: c.resolve(raw.CAStateDir),
+		CAOutFile:  c.resolve(raw.CAOutFile), BundleOutFile: c.resolve(raw.BundleOutFile), TrustStoreFile: c.resolve(raw.TrustStoreFile),
 		ExtraCAs: c.extraCAs(raw), Targets: valid(raw.Targets.V),
 	}
 	c.outFiles(raw)
 	cert, key := raw.CACertFile, raw.CAKeyFile
 	out.CACertFile, out.CAKeyFile = c.resolve(cert), c.resolve(key)
+	if dir := raw.CAStateDir; dir.V != "" && cert.V+key.V != "" {
+		c.errorf(dir.at, "found caStateDir beside caCertFile and caKeyFile, expected either: a CA that is given is not kept")
+	}
 	switch {
 	case cert.V == "" && key.V == "":
 		if out.CAOutFile == "" && out.BundleOutFile == "" && out.TrustStoreFile == "" && len(c.raw.Broker.V.Bindings.V)+len(out.Targets) > 0 {

@@ -42,7 +42,7 @@ func (c *sidecar) staleRisks(f field[[]field[risk]]) []string {
 // nats checks the bus to the control plane.
 func (c *sidecar) nats(raw *rawNATS) NATS {
 	n := NATS{
-		Keys: c.publicKeys(raw.PublicKey), CredentialsFile: c.secretFile(raw.CredentialsFile), CredentialsURL: raw.CredentialsURL.V,
+		Keys: c.keys(raw), CredentialsFile: c.secretFile(raw.CredentialsFile), CredentialsURL: raw.CredentialsURL.V,
 		TokenFile: c.resolve(raw.TokenFile), CA: raw.CA.V,
 	}
 	n.CAFile, _ = c.roots(raw.CAFile)
@@ -54,7 +54,8 @@ func (c *sidecar) nats(raw *rawNATS) NATS {
 			given bool
 			at    mark
 		}{
-			{"publicKey", len(n.Keys) > 0, raw.PublicKey.at},
+			{"publicKey", len(raw.PublicKey.V) > 0, raw.PublicKey.at},
+			{"publicKeyFile", raw.PublicKeyFile.V != "", raw.PublicKeyFile.at},
 			{"credentialsFile", raw.CredentialsFile.V != "", raw.CredentialsFile.at},
 			{"credentialsURL", raw.CredentialsURL.V != "", raw.CredentialsURL.at},
 			{"tokenFile", raw.TokenFile.V != "", raw.TokenFile.at},
@@ -67,8 +68,8 @@ func (c *sidecar) nats(raw *rawNATS) NATS {
 		}
 		return n
 	}
-	if len(raw.PublicKey.V) == 0 && (raw.PublicKey.ok || !raw.PublicKey.present) {
-		c.errorf(raw.Servers.at, "found NATS servers without killSwitch.nats.publicKey, expected the control plane's key: what comes over NATS is believed by its signature alone")
+	if len(raw.PublicKey.V) == 0 && raw.PublicKeyFile.V == "" && (raw.PublicKey.ok || !raw.PublicKey.present) && (raw.PublicKeyFile.ok || !raw.PublicKeyFile.present) {
+		c.errorf(raw.Servers.at, "found NATS servers without killSwitch.nats.publicKey or publicKeyFile, expected the control plane's key: what comes over NATS is believed by its signature alone")
 	}
 	web := 0
 	for _, f := range raw.Servers.V {
@@ -128,6 +129,32 @@ func (c *sidecar) natsServer(f field[string], ca bool) string {
 		c.warnf(f.at, "%s is not encrypted and its server not verified: whoever is on the way sees what is revoked and may hold it back; use tls, wss or caFile", quote(f.V))
 	}
 	return u.Scheme
+}
+
+// keys are the control plane's, from the config or a file that it names.
+func (c *sidecar) keys(raw *rawNATS) ledger.Keys {
+	f := raw.PublicKeyFile
+	if f.V == "" {
+		return c.publicKeys(raw.PublicKey)
+	}
+	if len(raw.PublicKey.V) > 0 {
+		c.errorf(f.at, "found publicKeyFile beside publicKey, expected one of them")
+	}
+	abs := c.resolve(f)
+	if !f.ok || abs == "" {
+		return nil
+	}
+	text, err := c.open(abs)
+	if err != nil {
+		c.errorf(f.at, "found %s, expected a readable file: %v", quote(f.V), err)
+		return nil
+	}
+	keys, err := ledger.ParseKeys(strings.Fields(string(text))...)
+	if err != nil || len(keys) == 0 {
+		c.errorf(f.at, "found %s, expected a file with public keys, one a line: \"ed25519:\" and 43 characters of base64url", quote(f.V))
+		return nil
+	}
+	return keys
 }
 
 func (c *sidecar) publicKeys(f field[names]) ledger.Keys {

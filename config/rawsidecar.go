@@ -166,6 +166,7 @@ type rawExemption struct {
 type rawIntercept struct {
 	CACertFile     field[string]                  `key:"caCertFile" is:"blank" doc:"PEM file with the CA's certificate. Empty: a CA is made at start."`
 	CAKeyFile      field[string]                  `key:"caKeyFile" is:"blank" doc:"PEM file with the CA's key. Both or neither."`
+	CAStateDir     field[string]                  `key:"caStateDir" is:"blank" doc:"Folder where the CA that is made at start is kept, key and certificate, so that a restart uses it again. One folder for each sidecar, for it alone. Empty: a restart makes another CA."`
 	CAOutFile      field[string]                  `key:"caOutFile" is:"blank" doc:"Where the CA's certificate is written for tools to trust."`
 	BundleOutFile  field[string]                  `key:"bundleOutFile" is:"blank" doc:"Where the public roots, the extra CAs and the CA's certificate are written, in one PEM file for tools whose one file of roots replaces the system's."`
 	TrustStoreFile field[string]                  `key:"trustStoreFile" is:"blank" doc:"Where the same certificates are written as a PKCS #12 trust store for Java; its password is changeit."`
@@ -188,7 +189,8 @@ type rawKillSwitch struct {
 
 type rawNATS struct {
 	Servers         field[[]field[string]] `key:"servers" doc:"URLs of the NATS servers: tls, wss, or nats and ws, which are for loopback addresses and for caFile. Missing or empty: no control plane."`
-	PublicKey       field[names]           `key:"publicKey" is:"blank" doc:"Public key of the control plane, or several while one replaces another. Needed with servers."`
+	PublicKey       field[names]           `key:"publicKey" is:"blank" doc:"Public key of the control plane, or several while one replaces another. This or publicKeyFile is needed with servers."`
+	PublicKeyFile   field[string]          `key:"publicKeyFile" is:"blank" doc:"In place of publicKey: file with the key, or one a line, such as of a mounted Secret; re-read when it changes."`
 	CredentialsFile field[string]          `key:"credentialsFile" is:"blank" doc:"NATS credentials file (.creds), read again at each connection."`
 	CredentialsURL  field[string]          `key:"credentialsURL" is:"blank" doc:"In place of credentialsFile: URL of the control plane where credentials are had for the token in tokenFile, such as https://killswitch.example:15030/v1/sidecar-credentials."`
 	TokenFile       field[string]          `key:"tokenFile" is:"blank" doc:"File with the token for credentialsURL, such as a projected service-account token; read again each time."`

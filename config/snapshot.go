@@ -130,6 +130,7 @@ type UpstreamProxy struct {
 // Intercept is how TLS is terminated.
 type Intercept struct {
 	CACertFile, CAKeyFile string           // both or neither; neither: made at start
+	CAStateDir            string           // where one made at start is kept for the next start; empty: nowhere
 	CAOutFile             string           // where the CA's certificate is written
 	BundleOutFile         string           // where it is written behind all others that a tool is to trust, in PEM
 	TrustStoreFile        string           // where the same are written as a trust store for Java
@@ -150,7 +151,7 @@ type KillSwitch struct {
 // NATS is the bus to the control plane.
 type NATS struct {
 	Servers         []string // empty: no control plane
-	Keys            ledger.Keys
+	Keys            ledger.Keys // may change while the sidecar runs
 	CredentialsFile string
 	CredentialsURL  string // in place of CredentialsFile, with TokenFile
 	TokenFile       string

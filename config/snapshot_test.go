@@ -314,6 +314,7 @@ func TestExtraCAs(t *testing.T) {
 	s := mustLoad(t, filepath.Join(dir, "good/intercept-files.yaml"))
 	equal(t, "bundle", s.Intercept.BundleOutFile, filepath.Join(dir, "good/out/bundle.pem"))
 	equal(t, "trust store", s.Intercept.TrustStoreFile, filepath.Join(dir, "good/out/trust.p12"))
+	equal(t, "CA state", s.Intercept.CAStateDir, filepath.Join(dir, "good/out/state"))
 	var names []string
 	for _, der := range s.Intercept.ExtraCAs {
 		c, err := x509.ParseCertificate(der)

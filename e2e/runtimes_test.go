@@ -96,6 +96,9 @@ func oldNode(code string) func(*testing.T, string, *world) []string {
 		if err != nil || strings.TrimSpace(string(out)) != "true" {
 			t.Skip("NOT TESTED: the Node of this machine is not older than 22.21")
 		}
+		if _, err := os.Stat("issuer/node_modules/undici"); err != nil {
+			missing(t, "undici is not installed below e2e/issuer")
+		}
 		return []string{path, "-e", code, url}
 	}
 }

@@ -9,19 +9,22 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
 	"time"
 )
 
-// CA signs the leaves that interception shows to the tool. Its key stays in this process's memory.
+// CA signs the leaves that interception shows to the tool. Its key stays in this process's memory, and in the file of KeepCA.
 type CA struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// NewCA makes a CA with a P-256 key, valid for a year; a sidecar lives shorter, and the next one makes its own.
+const caName = "Toolgate sidecar CA"
+
+// NewCA makes a CA with a P-256 key, valid for a year; a sidecar lives shorter.
 func NewCA() (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -34,7 +37,7 @@ func NewCA() (*CA, error) {
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber:          serial,
-		Subject:               pkix.Name{CommonName: "Toolgate sidecar CA", Organization: []string{"Toolgate"}},
+		Subject:               pkix.Name{CommonName: caName, Organization: []string{"Toolgate"}},
 		NotBefore:             now.Add(-time.Hour),
 		NotAfter:              now.AddDate(1, 0, 0),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
@@ -59,17 +62,26 @@ func LoadCA(certFile, keyFile string) (*CA, error) {
 	if err != nil {
 		return nil, fmt.Errorf("CA %s: %w", certFile, err)
 	}
-	cert := pair.Leaf
+	ca, err := newSigner(&pair)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("CA %s: %w", certFile, err)
+	case time.Now().After(ca.cert.NotAfter):
+		return nil, fmt.Errorf("CA %s: it expired at %s", certFile, ca.cert.NotAfter.Format(time.RFC3339))
+	}
+	return ca, nil
+}
+
+// newSigner takes a pair whose halves match.
+func newSigner(pair *tls.Certificate) (*CA, error) {
 	signer, ok := pair.PrivateKey.(crypto.Signer)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("CA %s: its key cannot sign", certFile)
-	case !cert.IsCA || !cert.BasicConstraintsValid:
-		return nil, fmt.Errorf("CA %s: it is no CA certificate (basic constraints)", certFile)
-	case time.Now().After(cert.NotAfter):
-		return nil, fmt.Errorf("CA %s: it expired at %s", certFile, cert.NotAfter.Format(time.RFC3339))
+		return nil, errors.New("its key cannot sign")
+	case !pair.Leaf.IsCA || !pair.Leaf.BasicConstraintsValid:
+		return nil, errors.New("it is no CA certificate (basic constraints)")
 	}
-	return &CA{cert, signer}, nil
+	return &CA{pair.Leaf, signer}, nil
 }
 
 // PEM returns the certificate for clients to trust.

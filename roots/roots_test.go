@@ -125,27 +125,28 @@ func TestTrustStore(t *testing.T) {
 	}
 }
 
+// TestWriteFile: whoever has the file, by a mount of it alone or an open descriptor, sees the new contents, longer or shorter.
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "ca.pem")
-	if err := WriteFile(name, []byte("old")); err != nil {
+	if err := WriteFile(name, []byte("roots, old")); err != nil {
 		t.Fatal(err)
 	}
-	old, err := os.Open(name)
+	held, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = old.Close() }()
-	if err := WriteFile(name, []byte("new")); err != nil {
-		t.Fatal(err)
-	}
-	held := make([]byte, 3)
-	if _, err := old.Read(held); err != nil || string(held) != "old" {
-		t.Errorf("whoever had the file open reads %q, %v", held, err)
-	}
-	now, err := os.ReadFile(name)
-	if err != nil || string(now) != "new" {
-		t.Errorf("the file holds %q, %v", now, err)
+	defer func() { _ = held.Close() }()
+	for _, contents := range []string{"roots, and a new one", "roots", "", "others"} {
+		if err := WriteFile(name, []byte(contents)); err != nil {
+			t.Fatal(err)
+		}
+		seen := make([]byte, 100)
+		n, _ := held.ReadAt(seen, 0)
+		now, err := os.ReadFile(name)
+		if err != nil || string(now) != contents || string(seen[:n]) != contents {
+			t.Errorf("the file holds %q and whoever had it open reads %q, want %q; %v", now, seen[:n], contents, err)
+		}
 	}
 	st, err := os.Stat(name)
 	if err != nil || st.Mode().Perm() != 0o644 {
@@ -162,5 +163,66 @@ func TestWriteFile(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".toolgate-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestWriteFileReplaces what is not a file that everyone may read: a link leads to somebody else's, and a private one would stay so.
+func TestWriteFileReplaces(t *testing.T) {
+	dir := t.TempDir()
+	other, link, private := filepath.Join(dir, "other"), filepath.Join(dir, "link"), filepath.Join(dir, "private")
+	for file, mode := range map[string]os.FileMode{other: 0o644, private: 0o600} {
+		if err := os.WriteFile(file, []byte("theirs"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(other, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{link, private} {
+		if err := WriteFile(name, []byte("ours")); err != nil {
+			t.Fatal(err)
+		}
+		st, err := os.Lstat(name)
+		if text, _ := os.ReadFile(name); err != nil || string(text) != "ours" || st.Mode() != 0o644 {
+			t.Errorf("%s: %q, %v, %v", name, text, st.Mode(), err)
+		}
+	}
+	if text, err := os.ReadFile(other); err != nil || string(text) != "theirs" {
+		t.Errorf("the link was followed: %q, %v", text, err)
+	}
+}
+
+// TestSameContentsStay: neither kind of file is touched without need.
+func TestSameContentsStay(t *testing.T) {
+	dir, certs := t.TempDir(), [][]byte{authority(t, "a"), authority(t, "b")}
+	bundle, store := filepath.Join(dir, "bundle.pem"), filepath.Join(dir, "trust.p12")
+	write := func(certs [][]byte) (at [2]time.Time, text string) {
+		for i, err := range []error{WriteFile(bundle, PEM(certs)), WriteTrustStore(store, certs)} {
+			st, serr := os.Stat([]string{bundle, store}[i])
+			if err != nil || serr != nil {
+				t.Fatal(err, serr)
+			}
+			at[i] = st.ModTime()
+		}
+		b, err := os.ReadFile(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at, string(b)
+	}
+	write(certs)
+	long := time.Now().Add(-time.Hour)
+	for _, name := range []string{bundle, store} {
+		if err := os.Chtimes(name, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, text := write(certs)
+	if time.Since(before[0]) < time.Minute || time.Since(before[1]) < time.Minute {
+		t.Errorf("written again: %v", before)
+	}
+	after, other := write(certs[:1])
+	if after[0].Equal(before[0]) || after[1].Equal(before[1]) || other == text {
+		t.Errorf("not written: %v", after)
 	}
 }

@@ -1,9 +1,13 @@
 package roots
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 
 	"software.sslmate.com/src/go-pkcs12"
 )
@@ -26,4 +30,20 @@ func TrustStore(certs [][]byte) ([]byte, error) {
 		entries = append(entries, pkcs12.TrustStoreEntry{Cert: c, FriendlyName: fmt.Sprintf("%s [%x]", c.Subject.CommonName, sum[:4])})
 	}
 	return pkcs12.Modern2023.EncodeTrustStoreEntries(entries, Password)
+}
+
+// WriteTrustStore writes certificates as TrustStore encodes them, by the rules of WriteFile. A store with the same certificates stays as
+// it is, though it is encoded differently each time.
+func WriteTrustStore(name string, certs [][]byte) error {
+	if text, err := os.ReadFile(filepath.Clean(name)); err == nil {
+		old, err := pkcs12.DecodeTrustStore(text, Password)
+		if err == nil && slices.EqualFunc(old, certs, func(c *x509.Certificate, der []byte) bool { return bytes.Equal(c.Raw, der) }) {
+			return nil
+		}
+	}
+	store, err := TrustStore(certs)
+	if err != nil {
+		return err
+	}
+	return WriteFile(name, store)
 }

@@ -114,7 +114,7 @@ func openCertificates(ctx context.Context, f *serveFlags, client dynamic.Interfa
 	}
 	keeper := certs.New(certs.Options{
 		Client: client, Namespace: f.namespace, Release: f.release, Service: f.service, WebhookConfig: f.webhookConfig, Validating: f.crd,
-		Files: f.files, Overlap: f.caOverlap, Expires: metrics.Expires, Synced: metrics.Synced, Log: log,
+		Files: f.files, AdminToken: f.adminToken, Overlap: f.caOverlap, Interval: f.certInterval, Expires: metrics.Expires, Synced: metrics.Synced, Log: log,
 	})
 	wait := 250 * time.Millisecond
 	for try := 1; ; try++ {

@@ -17,11 +17,12 @@ import (
 type serveFlags struct {
 	settings, kubeconfig          string
 	manifests                     []string
-	crd                           bool
+	crd, adminToken               bool
 	listen, metricsListen         string
 	release, service, namespace   string
 	webhookConfig, certDir, files string
-	caOverlap, shutdownDelay      time.Duration
+	caOverlap, certInterval       time.Duration
+	shutdownDelay                 time.Duration
 	logLevel                      string
 }
 
@@ -46,8 +47,10 @@ func newServe() *cobra.Command {
 	s.StringVar(&f.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "the release's `namespace`; default $POD_NAMESPACE")
 	s.StringVar(&f.webhookConfig, "webhook-config", "", "the `name` of the webhook configuration that is given the CA; default none")
 	s.StringVar(&f.certDir, "cert-dir", "", "a `folder` with tls.crt and tls.key, as of cert-manager; then no Secret and no configuration is touched")
+	s.BoolVar(&f.adminToken, "killswitch-admin", false, "make a token for the kill switch's first admin, as a Secret, when it is missing")
 	s.StringVar(&f.files, "files", "", "a `folder` where ca.crt and public-key are written, for the settings to name; default none")
 	s.DurationVar(&f.caOverlap, "ca-overlap", 24*time.Hour, "how long a new CA is trusted before it signs, and an old one after")
+	s.DurationVar(&f.certInterval, "certificate-interval", 30*time.Second, "how often certificates and configurations are looked after, give or take a fifth")
 	s.StringVar(&f.kubeconfig, "kubeconfig", "", "a kubeconfig `file`; default the pod's own service account")
 	s.DurationVar(&f.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to serve on after SIGTERM, until the cluster sends nothing here any more")
 	s.StringVar(&f.logLevel, "log-level", "info", "the least `level` that is logged: debug, info, warn or error")
@@ -77,14 +80,14 @@ func newServe() *cobra.Command {
 
 // check fills what follows from other flags and checks what can be checked without a file.
 func (f *serveFlags) check() error {
-	if f.certDir != "" && (f.webhookConfig != "" || f.files != "") {
-		return errors.New("found --cert-dir beside --webhook-config or --files, expected one of the two ways: with --cert-dir no CA of ours is there to hand on")
+	if f.certDir != "" && (f.webhookConfig != "" || f.files != "" || f.adminToken) {
+		return errors.New("found --cert-dir beside --webhook-config, --files or --killswitch-admin, expected one of the two ways: with --cert-dir no CA of ours is there to hand on")
 	}
 	if f.certDir == "" && f.namespace == "" {
 		return errors.New("found no --namespace and no POD_NAMESPACE, expected the release's namespace")
 	}
-	if f.shutdownDelay < 0 || f.caOverlap <= 0 {
-		return errors.New("found a negative duration, expected --shutdown-delay of 0 or more and --ca-overlap of more")
+	if f.shutdownDelay < 0 || f.caOverlap <= 0 || f.certInterval < 0 {
+		return errors.New("found a negative duration, expected --shutdown-delay of 0 or more, and --ca-overlap and --certificate-interval of more")
 	}
 	if f.service == "" {
 		f.service = f.release + "-injector"

@@ -90,9 +90,16 @@ func (a *app) tryReload() (string, error) {
 	a.store.Swap(next)
 	setLevel(a.level, next.Log.Level)
 	if a.bus != nil {
+		a.bus.Trust(next.KillSwitch.NATS.Keys)
 		a.bus.Changed()
 	}
 	return next.Revision, nil
+}
+
+// sameKillSwitch compares all but the control plane's keys, which may be replaced at any time.
+func sameKillSwitch(now, next config.KillSwitch) bool {
+	now.NATS.Keys, next.NATS.Keys = nil, nil
+	return reflect.DeepEqual(now, next)
 }
 
 // sameFrame refuses a change of what is set up at the start: half of it in force would be worse than none.
@@ -104,9 +111,9 @@ func sameFrame(now, next *config.Snapshot) error {
 		}
 		return append(l, "admin "+s.Admin)
 	}
-	intercept := func(s *config.Snapshot) [5]string {
+	intercept := func(s *config.Snapshot) [6]string {
 		i := &s.Intercept
-		return [5]string{i.CACertFile, i.CAKeyFile, i.CAOutFile, i.BundleOutFile, i.TrustStoreFile}
+		return [6]string{i.CACertFile, i.CAKeyFile, i.CAStateDir, i.CAOutFile, i.BundleOutFile, i.TrustStoreFile}
 	}
 	for _, part := range []struct {
 		key  string
@@ -115,7 +122,7 @@ func sameFrame(now, next *config.Snapshot) error {
 		{"listeners or admin", slices.Equal(ports(now), ports(next))},
 		{"fence", now.Fence == next.Fence},
 		{"intercept's CA", intercept(now) == intercept(next)},
-		{"killSwitch", reflect.DeepEqual(now.KillSwitch, next.KillSwitch)},
+		{"killSwitch", sameKillSwitch(now.KillSwitch, next.KillSwitch)},
 		{"audit", now.Audit == next.Audit},
 		{"log.format", now.Log.Format == next.Log.Format},
 		{"limits", now.Limits == next.Limits},

@@ -13,6 +13,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/toolgate/toolgate/killswitch/bus/bustest"
+	"github.com/toolgate/toolgate/killswitch/ledger"
 )
 
 // reloads returns how many reloads went well and how many did not.
@@ -153,6 +157,7 @@ func TestChangesThatNeedARestart(t *testing.T) {
 		{"another address", `{name: solo, address: "127.0.0.1:0"`, `{name: solo, address: "[::1]:0"`, "listeners or admin"},
 		{"no admin", `admin: {address: "127.0.0.1:0"}` + "\n", "", "listeners or admin"},
 		{"another CA file", "caOutFile: ca.crt", "caOutFile: other.crt", "intercept's CA"},
+		{"a folder for the CA", "caOutFile: ca.crt", "caOutFile: ca.crt, caStateDir: ca", "intercept's CA"},
 		{"a bundle", "caOutFile: ca.crt", "caOutFile: ca.crt, bundleOutFile: b.pem", "intercept's CA"},
 		{"another kill switch", "maxStale: 60s", "maxStale: 61s", "killSwitch"},
 		{"another audit", "audit: {output: stdout}", "audit: {output: stderr}", "audit"},
@@ -324,4 +329,20 @@ func TestReloadWhileCallsRun(t *testing.T) {
 			t.Errorf("%s: %q %v", targets[i], line, err)
 		}
 	}
+}
+
+// TestKillSwitchKeyFollows: a key that is put into publicKeyFile is trusted without a restart.
+func TestKillSwitchKeyFollows(t *testing.T) {
+	l := newLab(t)
+	c, stranger := bustest.Start(t, 50*time.Millisecond), bustest.Start(t, 0)
+	c.Revoke("r1", ledger.Selector{Tool: []string{"reader"}})
+	l.write("kill.pub", stranger.Signer.PublicKey()+"\n")
+	l.edit("sidecar.yaml", "killSwitch: {file: revocations.yaml, maxStale: 60s}",
+		fmt.Sprintf("killSwitch: {maxStale: 60s, stateDir: kill, nats: {servers: [%q], publicKeyFile: kill.pub}}", c.URL()))
+	r := l.start()
+	eventually(t, "the key is not trusted", func() bool { return r.bus.View().Refused == ledger.UnknownKey })
+	l.write("kill.pub", stranger.Signer.PublicKey()+"\n"+c.Signer.PublicKey()+"\n")
+	r.log.find(t, `"config reloaded"`)
+	eventually(t, "the revocation is in force", func() bool { return r.bus.View().Revision == 1 && r.bus.View().Refused == "" })
+	r.want(t, "revoked")
 }

@@ -18,13 +18,8 @@ func (a *app) openCA(i config.Intercept) error {
 	next, ca := trustSum(i), a.ca
 	if ca == nil || next[0] != a.trust[0] {
 		var err error
-		if i.CACertFile != "" {
-			ca, err = proxy.LoadCA(i.CACertFile, i.CAKeyFile)
-		} else {
-			ca, err = proxy.NewCA()
-		}
-		if err != nil {
-			return fmt.Errorf("intercept: %w", err)
+		if ca, err = a.newCA(i); err != nil {
+			return err
 		}
 	}
 	if ca != a.ca || next != a.trust {
@@ -36,7 +31,29 @@ func (a *app) openCA(i config.Intercept) error {
 	return nil
 }
 
-// publish writes the certificate of the CA where tools will look for it. Its key is written nowhere.
+// newCA loads the CA that is given, or the one that an earlier start has kept, or makes one.
+func (a *app) newCA(i config.Intercept) (ca *proxy.CA, err error) {
+	var unused error
+	switch {
+	case i.CACertFile != "":
+		ca, err = proxy.LoadCA(i.CACertFile, i.CAKeyFile)
+	case i.CAStateDir != "":
+		if ca, unused, err = proxy.KeepCA(i.CAStateDir, time.Now()); err != nil {
+			return nil, fmt.Errorf("intercept.caStateDir: %w", err)
+		}
+	default:
+		ca, err = proxy.NewCA()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("intercept: %w", err)
+	}
+	if unused != nil {
+		a.log.Warn("the kept CA is not used; tools that trust it must be restarted", "folder", i.CAStateDir, "why", unused.Error())
+	}
+	return ca, nil
+}
+
+// publish writes the certificate of the CA where tools will look for it, never its key.
 func (a *app) publish(i config.Intercept, ca *proxy.CA) error {
 	if i.CAOutFile != "" {
 		if err := roots.WriteFile(i.CAOutFile, ca.PEM()); err != nil {
@@ -55,11 +72,7 @@ func (a *app) publish(i config.Intercept, ca *proxy.CA) error {
 		}
 	}
 	if i.TrustStoreFile != "" {
-		store, err := roots.TrustStore(all)
-		if err == nil {
-			err = roots.WriteFile(i.TrustStoreFile, store)
-		}
-		if err != nil {
+		if err := roots.WriteTrustStore(i.TrustStoreFile, all); err != nil {
 			return fmt.Errorf("intercept.trustStoreFile: %w", err)
 		}
 	}

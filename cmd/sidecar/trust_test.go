@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -144,4 +145,64 @@ func TestBuiltInRoots(t *testing.T) {
 		t.Fatalf("%d of %d public roots are trusted", verified, len(certs))
 	}
 	t.Logf("a public root is trusted: %d of %d", verified, len(certs))
+}
+
+// TestCAOverRestarts: a tool that read its roots before the sidecar was killed verifies the next one, and so does whoever holds the file
+// and not its name. A CA that cannot be used is replaced.
+func TestCAOverRestarts(t *testing.T) {
+	l := trusting(t)
+	l.edit("sidecar.yaml", "caOutFile: ca.crt", "caStateDir: ca-state, caOutFile: ca.crt")
+	p := l.run(io.Discard)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(l.read("bundle.pem")))
+	call := func() error {
+		client := p.client("multi", "reader", l.mint(nil), nil)
+		defer client.CloseIdleConnections()
+		client.Transport.(*http.Transport).TLSClientConfig.RootCAs = pool
+		res, err := client.Get(l.url("https", "seen.ok.test", "/"))
+		if err == nil {
+			err = res.Body.Close()
+		}
+		return err
+	}
+	kill := func() {
+		p.signal(t, syscall.SIGKILL)
+		p.end(t)
+	}
+	if err := call(); err != nil {
+		t.Fatal(err)
+	}
+	files := []string{"bundle.pem", "trust.p12", "ca.crt"}
+	var before []os.FileInfo
+	for _, f := range files {
+		st, err := os.Stat(l.path(f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before = append(before, st)
+	}
+	kill()
+	p = l.run(io.Discard)
+	if err := call(); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+	for i, f := range files {
+		if st, err := os.Stat(l.path(f)); err != nil || !os.SameFile(st, before[i]) || !st.ModTime().Equal(before[i].ModTime()) {
+			t.Errorf("%s was written again, %v", f, err)
+		}
+	}
+	kill()
+	l.write("ca-state/ca.pem", "broken")
+	p = l.begin(io.Discard)
+	p.log.find(t, `"the kept CA is not used; tools that trust it must be restarted","folder":"[^"]+ca-state","why":"it is not one certificate and the key of it"`)
+	p.listen()
+	if err := call(); err == nil {
+		t.Error("the new CA is the old one")
+	}
+	if err := p.byBundle(t, l.url("https", "seen.ok.test", "/")); err != nil {
+		t.Error(err)
+	}
+	if st, err := os.Stat(l.path("bundle.pem")); err != nil || !os.SameFile(st, before[0]) {
+		t.Errorf("whoever holds the bundle does not see the new one, %v", err)
+	}
 }

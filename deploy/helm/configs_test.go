@@ -10,13 +10,13 @@ import (
 	"github.com/toolgate/toolgate/config"
 )
 
-var mounted = regexp.MustCompile(`(?:/var/run/secrets/toolgate|/etc/toolgate/tls|/etc/toolgate/manifests|/var/run/toolgate/ca|/var/lib/toolgate|/etc/toolgate/secrets)\b`)
+var mounted = regexp.MustCompile(`(?:/var/run/secrets/toolgate|/etc/toolgate/tls|/etc/toolgate/manifests|/var/run/toolgate/ca|/var/lib/toolgate|/etc/toolgate/secrets|/etc/toolgate/killswitch)\b`)
 
 // loads writes a config beside stand-ins for what a cluster mounts, and has the sidecar's own reader read it.
 func loads(t *testing.T, text string) *config.Snapshot {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range map[string]string{"tls.crt": certificate(t), "ca.crt": certificate(t), "token": "x", "api-token": "x", "killswitch-token": "x", "search.yaml": searching, "a": "x"} {
+	for name, content := range map[string]string{"tls.crt": certificate(t), "ca.crt": certificate(t), "token": "x", "api-token": "x", "killswitch-token": "x", "public-key": "ed25519:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "search.yaml": searching, "a": "x"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,9 @@ func TestGatewayConfig(t *testing.T) {
 	}
 	for _, o := range objects(t, text) {
 		if o.id() == "ConfigMap toolgate-gateway" {
-			loads(t, o.text("data", "gateway.yaml"))
+			if k := loads(t, o.text("data", "gateway.yaml")).KillSwitch.NATS; len(k.Servers) != 1 || len(k.Keys) != 1 || k.CredentialsURL == "" || k.CAFile == "" {
+				t.Errorf("the gateway's kill switch is %+v", k)
+			}
 			return
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The versions of tools.sh, and of the Kubernetes whose schemas count.
+// The versions of e2e/cluster, and of the Kubernetes whose schemas count.
 const (
 	helmVersion         = "v3.22.0"
 	kubeconformVersion  = "v0.8.0"
@@ -22,7 +22,7 @@ const (
 
 const chart = "toolgate"
 
-// cache is the folder that tools.sh fills.
+// cache is the folder that e2e/cluster fills.
 func cache(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("TOOLGATE_CLUSTER_CACHE"); dir != "" {
@@ -35,16 +35,16 @@ func cache(t *testing.T) string {
 	return filepath.Join(dir, "toolgate-cluster")
 }
 
-// tool is the path of a program that tools.sh has built. Without it a test is skipped, unless CI runs it.
+// tool is the path of a program that e2e/cluster has built. Without it a test is skipped, unless CI runs it.
 func tool(t *testing.T, name, version string) string {
 	t.Helper()
 	readChart(t)
 	path := filepath.Join(cache(t), "bin", name+"-"+version+"-"+runtime.GOARCH, name)
 	if _, err := os.Stat(path); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("%v: run deploy/helm/tools.sh", err)
+			t.Fatalf("%v: run go run ./e2e/cluster build -only chart", err)
 		}
-		t.Skipf("%v: run deploy/helm/tools.sh", err)
+		t.Skipf("%v: run go run ./e2e/cluster build -only chart", err)
 	}
 	return path
 }

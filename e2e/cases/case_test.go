@@ -5,6 +5,7 @@ package cases
 import (
 	"bufio"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -63,9 +64,9 @@ func table(t *testing.T, name string) map[string]string {
 	return out
 }
 
-// TestEveryCase: each id is run, or listed as one for later with the reason, and what is run is described.
+// TestEveryCase: each id is run here or elsewhere, or listed as one for later with the reason, and what is run is described.
 func TestEveryCase(t *testing.T) {
-	ids, later := table(t, "ids.txt"), table(t, "later.txt")
+	ids, later, elsewhere := table(t, "ids.txt"), table(t, "later.txt"), table(t, "elsewhere.txt")
 	run := map[string]bool{}
 	for _, a := range areas() {
 		for _, c := range a.cases {
@@ -82,8 +83,19 @@ func TestEveryCase(t *testing.T) {
 		}
 	}
 	for id := range ids {
-		if _, listed := later[id]; !run[id] && !listed {
-			t.Errorf("%s is neither run nor listed in later.txt", id)
+		_, listed := later[id]
+		if where := elsewhere[id]; where != "" {
+			if listed || run[id] {
+				t.Errorf("%s is run by %s, and here or later as well", id, where)
+			}
+			named(t, id, where)
+		} else if !run[id] && !listed {
+			t.Errorf("%s is neither run nor listed in elsewhere.txt or later.txt", id)
+		}
+	}
+	for id := range elsewhere {
+		if ids[id] == "" {
+			t.Errorf("elsewhere.txt lists %s, which ids.txt has not", id)
 		}
 	}
 	for id, reason := range later {
@@ -95,4 +107,24 @@ func TestEveryCase(t *testing.T) {
 			t.Errorf("%s is run and listed in later.txt, whose reason does not begin with \"in part:\"", id)
 		}
 	}
+}
+
+// named fails the test unless a test of the folder that where begins with has the id as a name.
+func named(t *testing.T, id, where string) {
+	t.Helper()
+	dir, _, _ := strings.Cut(where, " ")
+	files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), `"`+id+`"`) {
+			return
+		}
+	}
+	t.Errorf("%s: found no test of this name in %s", id, dir)
 }

@@ -31,7 +31,7 @@ func installed(t *testing.T, values string) *kube {
 		}
 	})
 	k.helm(t, values, "install", "toolgate", chart, "-f", chart+"/values-laptop.yaml", "-f", "-",
-		"--set", "image.registry=docker.io,image.tag="+version, "--skip-crds", "--wait", "--timeout", "90s")
+		"--set", "image.registry=docker.io,image.tag="+version, "--wait", "--timeout", "90s")
 	return k
 }
 

@@ -177,7 +177,8 @@ func (m *machine) writeState(name string, s state) error {
 	return os.Rename(file+".new", file)
 }
 
-// startTime is field 22 of /proc/PID/stat (proc_pid_stat(5)); the process has ended if it is a zombie.
+// startTime is field 22 of /proc/PID/stat (proc_pid_stat(5)). The process has ended if it is a zombie without other threads: the last
+// thread of a pid namespace's first process waits until all the others in it are gone.
 func startTime(pid int) (string, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -185,7 +186,8 @@ func startTime(pid int) (string, error) {
 	}
 	_, rest, _ := strings.Cut(string(text), ") ") // the name in brackets may hold anything
 	fields := strings.Fields(rest)
-	if len(fields) < 20 || fields[0] == "Z" {
+	threads, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	if len(fields) < 20 || fields[0] == "Z" && len(threads) <= 1 {
 		return "", os.ErrProcessDone
 	}
 	return fields[19], nil

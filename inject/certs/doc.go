@@ -1,5 +1,5 @@
-// Package certs keeps a release's certificates: its CA, the leaves of its Services and the kill switch's signing key, in Secrets
-// of the release's namespace, and the CA in the webhook configurations. With certificates of somebody else's making it reads them
+// Package certs keeps a release's certificates: its CA, the leaves of its Services, the kill switch's signing key and the token of
+// its first admin, in Secrets of the release's namespace, and the CA in the webhook configurations. With certificates of somebody else's making it reads them
 // from a folder instead.
 //
 // Any number of replicas may do so at once, without a leader: each change is made to the version that was read, and whoever comes

@@ -29,6 +29,9 @@ type Options struct {
 	// writes none. A mounted Secret would come a minute late.
 	Files string
 
+	// AdminToken makes a token for the kill switch's first admin, for a release that has no other way to tell people apart.
+	AdminToken bool
+
 	// Overlap is how long a new CA is trusted before it signs, and an old one after. Default: 24 h.
 	Overlap time.Duration
 	// Interval is the time between two rounds, give or take a fifth. Default: 30 s.
@@ -114,6 +117,9 @@ func (k *Keeper) Sync(ctx context.Context) (err error) {
 	defer func() { k.Synced(err) }()
 	public, err := k.signingKey(ctx)
 	errs := []error{err, k.writeFile(keyPublic, []byte(public))}
+	if k.AdminToken {
+		errs = append(errs, k.adminToken(ctx))
+	}
 	ca, err := k.authority(ctx)
 	if err != nil {
 		return errors.Join(append(errs, err)...)

@@ -17,7 +17,7 @@ import (
 type leaf struct {
 	secret, service string
 	own             bool // the webhook's
-	forwarded       bool // people reach it by kubectl port-forward, at localhost
+	forwarded       bool // people reach it by kubectl port-forward
 }
 
 func (k *Keeper) leaves() []leaf {
@@ -28,7 +28,7 @@ func (k *Keeper) leaves() []leaf {
 	}
 }
 
-// names are those by which a Service and, of a StatefulSet, its pods are reached.
+// names are those by which a Service and, of a StatefulSet, its pods are reached; the Service's own comes first.
 func (k *Keeper) names(l leaf) []string {
 	base := l.service + "." + k.Namespace
 	names := []string{l.service, base, base + ".svc", base + ".svc.cluster.local", "*." + base + ".svc", "*." + base + ".svc.cluster.local"}

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"slices"
 	"time"
 )
 
@@ -47,22 +46,18 @@ func newCA(release string, now time.Time) (*pair, error) {
 	}, nil)
 }
 
-// newLeaf makes a server's certificate for these names.
+// newLeaf makes a server's certificate for these names, the first of which is a label of at most 63 characters (RFC 1035, section 2.3.1), as a
+// common name must be (RFC 5280, appendix A).
 func newLeaf(ca *pair, names []string, now time.Time) (*pair, error) {
 	notAfter := now.Add(leafLife)
 	if notAfter.After(ca.cert.NotAfter) {
 		notAfter = ca.cert.NotAfter
 	}
 	return issue(&x509.Certificate{
-		Subject:   pkix.Name{Organization: []string{"Toolgate"}, CommonName: shortest(names)},
+		Subject:   pkix.Name{Organization: []string{"Toolgate"}, CommonName: names[0]},
 		NotBefore: now.Add(-backdate), NotAfter: notAfter, DNSNames: names,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, ca)
-}
-
-// shortest returns the name that fits a common name best, which must not exceed 64 characters (RFC 5280, appendix A).
-func shortest(names []string) string {
-	return slices.MinFunc(names, func(a, b string) int { return len(a) - len(b) })
 }
 
 // issue signs a certificate for a new key; without a CA, by that key itself.

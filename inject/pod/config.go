@@ -223,10 +223,14 @@ func (in *injection) gateway(out object) {
 	setDefault(child(out, "egress"), "gateway", way)
 }
 
-// trust says where the CA goes that tools are to trust. A settings file does not decide that: tools mount it.
+// trust says where the CA goes that tools are to trust, and where it is kept for the sidecar's next start. A settings file does not
+// decide that: tools mount the one, and nobody the other.
 func (in *injection) trust(out object) {
 	intercept := child(out, "intercept")
 	intercept["caOutFile"], intercept["bundleOutFile"] = FileCA, FileBundle
+	if _, given := intercept["caCertFile"]; !given {
+		intercept["caStateDir"] = DirCAKey
+	}
 	if in.plan.java {
 		intercept["trustStoreFile"] = FileTrustStore
 	}

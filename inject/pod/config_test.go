@@ -77,11 +77,45 @@ func TestKeysElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := r.Pod.Spec.InitContainers[0].Env[0].Value
-		projected := slices.ContainsFunc(r.Pod.Spec.Volumes[2].Projected.Sources, func(v corev1.VolumeProjection) bool {
+		projected := slices.ContainsFunc(projectedToken(t, r.Pod).Sources, func(v corev1.VolumeProjection) bool {
 			return v.ServiceAccountToken != nil && v.ServiceAccountToken.Audience == ""
 		})
 		if strings.Contains(text, FileAPIToken) != api || strings.Contains(text, FileClusterCA) != api || projected != api {
 			t.Errorf("%s: token projected %v, in the config: %s", url, projected, text)
+		}
+	}
+}
+
+func projectedToken(t *testing.T, p *corev1.Pod) *corev1.ProjectedVolumeSource {
+	t.Helper()
+	i := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == VolumeToken })
+	if i < 0 || p.Spec.Volumes[i].Projected == nil {
+		t.Fatalf("no volume %s", VolumeToken)
+	}
+	return p.Spec.Volumes[i].Projected
+}
+
+// TestCAState: the sidecar alone keeps the CA, wherever the settings would have it; a CA that is given is not kept.
+func TestCAState(t *testing.T) {
+	for want, intercept := range map[string]map[string]any{
+		`"caStateDir": "/var/lib/toolgate-ca"`: {"caStateDir": "/elsewhere"},
+		`"caKeyFile": "/etc/ca/key"`:           {"caCertFile": "/etc/ca/tls.crt", "caKeyFile": "/etc/ca/key"},
+	} {
+		s := testSettings(t, settingsText)
+		s.SidecarConfig["intercept"] = intercept
+		r, err := Mutate(buildPod(t, "", "", "toolgate/mode: transparent", ""), Namespace{}, s, manifestOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := r.Pod.Spec.InitContainers[1].Env[0].Value
+		if !strings.Contains(text, want) || strings.Contains(text, "caStateDir") == strings.Contains(text, "caKeyFile") {
+			t.Errorf("%v: the config is %s", intercept, text)
+		}
+		for _, c := range slices.Concat(r.Pod.Spec.InitContainers, r.Pod.Spec.Containers) {
+			mounts := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == VolumeCAKey })
+			if mounts != (c.Name == SidecarContainer) {
+				t.Errorf("the container %s mounts the CA's key: %v", c.Name, mounts)
+			}
 		}
 	}
 }

@@ -14,6 +14,9 @@ func (in *injection) kept() error {
 		if v.Secret != nil && v.Secret.SecretName == secret {
 			return refuse(ReservedSecret, "the volume %s is of the Secret %s, which is the sidecar's alone: keep the tool's own secrets in another", v.Name, secret)
 		}
+		if ref := v.CSI; ref != nil && ref.NodePublishSecretRef != nil && ref.NodePublishSecretRef.Name == secret || v.FlexVolume != nil && v.FlexVolume.SecretRef != nil && v.FlexVolume.SecretRef.Name == secret {
+			return refuse(ReservedSecret, "the volume %s hands the Secret %s to its driver, which is the sidecar's alone: keep the tool's own secrets in another", v.Name, secret)
+		}
 		if v.Projected == nil {
 			continue
 		}

@@ -29,7 +29,7 @@ type Result struct {
 // matter whose it was. So a pod that pretends to be injected gains nothing.
 func Mutate(p *corev1.Pod, ns Namespace, s *settings.Settings, manifest func(tool string) ([]byte, error)) (*Result, error) {
 	in := &injection{pod: p.DeepCopy(), namespace: ns, settings: s}
-	for _, step := range []func() error{in.strip, in.supported, in.nameFree, in.kept, in.annotations, in.isolated, in.identities} {
+	for _, step := range []func() error{in.strip, in.supported, in.nameFree, in.kept, in.annotations, in.isolated, in.outside, in.identities} {
 		if err := step(); err != nil {
 			return nil, err
 		}

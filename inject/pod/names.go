@@ -14,6 +14,7 @@ const (
 	FenceContainer   = "toolgate-fence"
 
 	VolumeCA      = "toolgate-ca"
+	VolumeCAKey   = "toolgate-ca-key"
 	VolumeState   = "toolgate-state"
 	VolumeToken   = "toolgate-token"
 	VolumeSecrets = "toolgate-secrets"
@@ -38,6 +39,7 @@ const (
 	DirCA      = "/var/run/toolgate/ca"      // in every container
 	DirToken   = "/var/run/secrets/toolgate" // in the sidecar alone, as are those below
 	DirState   = "/var/lib/toolgate"
+	DirCAKey   = "/var/lib/toolgate-ca" // not even in the fence
 	DirSecrets = "/etc/toolgate/secrets"
 
 	FileBundle     = DirCA + "/ca-bundle.pem" // public roots, others', and the pod's CA

@@ -17,6 +17,9 @@ const (
 	NoTool         Reason = "no_tool"         // no tool is named for any container
 	UnknownTool    Reason = "unknown_tool"    // no manifest, or one that cannot be used
 	OptOut         Reason = "opt_out"         // the pod asks not to be injected
+	Resolution     Reason = "resolution"      // names that the pod's author would resolve
+	Volume         Reason = "volume"          // a volume that the node mounts over the network
+	ProbeHost      Reason = "probe_host"      // a probe or hook by which the node asks another host
 	OtherMesh      Reason = "other_mesh"      // another sidecar captures connections as well
 	TooLarge       Reason = "too_large"       // the config does not fit
 	Unsupported    Reason = "unsupported"     // a kind of pod that cannot be injected

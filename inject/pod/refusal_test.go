@@ -2,6 +2,7 @@ package pod
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +56,7 @@ var refusals = []struct {
 	{name: "container named like ours", spec: "initContainers: [{name: toolgate, image: x, restartPolicy: Always}]", reason: NameTaken, message: "the container toolgate"},
 	{name: "injected by its own word", spec: "initContainers: [{name: toolgate, image: x, restartPolicy: Always}]", annotations: "toolgate/status: '{}'", reason: NameTaken, message: "toolgate"},
 	{name: "main container named like ours", spec: "initContainers: [{name: toolgate-fence, image: x}]", reason: NameTaken, message: "toolgate-fence"},
+	{name: "volume of the CA's key", spec: "volumes: [{name: toolgate-ca-key, emptyDir: {}}]", reason: NameTaken, message: "the volume toolgate-ca-key"},
 	{name: "volume named like ours", spec: "volumes: [{name: toolgate-state, emptyDir: {}}]", reason: NameTaken, message: "the volume toolgate-state"},
 	{name: "mount of ours", container: "volumeMounts: [{name: toolgate-token, mountPath: /token}]", reason: NameTaken, message: "mounts the volume toolgate-token"},
 	{name: "mount on ours", spec: "volumes: [{name: ca, emptyDir: {}}]", container: "volumeMounts: [{name: ca, mountPath: /var/run/toolgate/ca/}]", reason: NameTaken, message: "mount it elsewhere"},
@@ -69,6 +71,25 @@ var refusals = []struct {
 	{name: "our token", spec: "volumes: [{name: t, projected: {sources: [{serviceAccountToken: {path: t, audience: toolgate}}]}}]", reason: ReservedSecret, message: "the audience toolgate"},
 	{name: "the kill switch's token", spec: "volumes: [{name: t, projected: {sources: [{serviceAccountToken: {path: t, audience: toolgate-killswitch}}]}}]", reason: ReservedSecret, message: "toolgate-killswitch"},
 	{name: "the gateway's token", spec: "volumes: [{name: t, projected: {sources: [{serviceAccountToken: {path: t, audience: toolgate-gateway}}]}}]", reason: ReservedSecret, message: "toolgate-gateway"},
+
+	{name: "our secret to a driver", spec: "volumes: [{name: s, csi: {driver: d, nodePublishSecretRef: {name: toolgate-secrets}}}]", reason: ReservedSecret, message: "the volume s"},
+	{name: "our secret to an old driver", spec: "volumes: [{name: s, flexVolume: {driver: d/e, secretRef: {name: toolgate-secrets}}}]", reason: ReservedSecret, message: "the volume s"},
+
+	{name: "hostAliases", spec: "hostAliases: [{ip: 192.0.2.1, hostnames: [api.search.example]}]", reason: Resolution, message: "hostAliases"},
+	{name: "name of the pod", spec: "hostnameOverride: kubernetes.default.svc", reason: Resolution, message: "hostnameOverride"},
+	{name: "DNS of its own", spec: "dnsPolicy: None", reason: Resolution, message: "dnsPolicy: None"},
+	{name: "name server", spec: "dnsConfig: {nameservers: [192.0.2.1]}", reason: Resolution, message: "dnsConfig.nameservers"},
+	{name: "search domain", spec: "dnsConfig: {searches: [evil.example]}", reason: Resolution, message: "dnsConfig.searches"},
+
+	{name: "volume of another machine", spec: "volumes: [{name: v, nfs: {server: evil.example, path: /}}]", annotations: "toolgate/mode: transparent", reason: Volume, message: "the volume v"},
+	{name: "disk of another machine", spec: "volumes: [{name: v, iscsi: {targetPortal: evil.example, iqn: x, lun: 0}}]", annotations: "toolgate/mode: transparent", reason: Volume, message: "the volume v"},
+	{name: "repository", spec: "volumes: [{name: v, gitRepo: {repository: 'https://evil.example'}}]", annotations: "toolgate/mode: transparent", reason: Volume, message: "the volume v"},
+
+	{name: "liveness elsewhere", container: "livenessProbe: {httpGet: {host: 169.254.169.254, port: 80}}", annotations: "toolgate/mode: transparent", reason: ProbeHost, message: "livenessProbe"},
+	{name: "readiness elsewhere", container: "readinessProbe: {tcpSocket: {host: evil.example, port: 80}}", annotations: "toolgate/mode: transparent", reason: ProbeHost, message: "readinessProbe"},
+	{name: "startup elsewhere", container: "startupProbe: {httpGet: {host: 127.0.0.1, port: 80}}", annotations: "toolgate/mode: transparent", reason: ProbeHost, message: "startupProbe"},
+	{name: "hook elsewhere", container: "lifecycle: {postStart: {httpGet: {host: evil.example, port: 80}}}", annotations: "toolgate/mode: transparent", reason: ProbeHost, message: "postStart"},
+	{name: "last hook elsewhere", container: "lifecycle: {preStop: {tcpSocket: {host: evil.example, port: 80}}}", annotations: "toolgate/mode: transparent", reason: ProbeHost, message: "preStop"},
 
 	{name: "typo", annotations: "toolgate/tols: a=b", reason: BadAnnotation, message: "toolgate/tols is none of Toolgate's"},
 	{name: "mode", annotations: "toolgate/mode: Transparent", reason: BadAnnotation, message: "set it to explicit or transparent"},
@@ -160,7 +181,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("no tool: %v", err)
 	}
 	seen[NoTool] = true
-	for _, reason := range []Reason{ReservedID, ReservedSecret, SharedID, Privilege, HostNamespace, NameTaken, BadAnnotation, NoTool, UnknownTool, OptOut, OtherMesh, TooLarge, Unsupported} {
+	for _, reason := range []Reason{ReservedID, ReservedSecret, SharedID, Privilege, HostNamespace, NameTaken, BadAnnotation, NoTool, UnknownTool, OptOut, Resolution, Volume, ProbeHost, OtherMesh, TooLarge, Unsupported} {
 		if !seen[reason] {
 			t.Errorf("no test is refused for %s", reason)
 		}
@@ -182,6 +203,13 @@ func TestNeighbours(t *testing.T) {
 		{annotations: "toolgate/passthrough-hosts: 'pinned.example, a.pins.example'"},
 		{meta: `labels: {toolgate/inject: enabled}`},
 		{annotations: "toolgate/mode: transparent", meta: `labels: {sidecar.istio.io/inject: "false"}`, namespace: "istio-injection=enabled"},
+		{spec: "{dnsPolicy: Default, dnsConfig: {options: [{name: ndots, value: '2'}]}, hostname: a, subdomain: b}"},
+		{spec: "volumes: [{name: v, nfs: {server: nfs.example, path: /}}]", container: "livenessProbe: {httpGet: {host: a.example, port: 80}}"},
+		{
+			spec:        "volumes: [{name: a, csi: {driver: d}}, {name: b, persistentVolumeClaim: {claimName: c}}, {name: c, image: {reference: i}}, {name: d, configMap: {name: d}}, {name: e}]",
+			container:   "{livenessProbe: {httpGet: {path: /, port: 80}}, lifecycle: {preStop: {exec: {command: [x]}}}}",
+			annotations: "toolgate/mode: transparent",
+		},
 		{annotations: "example.com/toolgate: x, toolgate/memory-request: 1Gi, toolgate/memory-limit: 1Gi"},
 		{spec: "initContainers: [{name: setup, image: x, securityContext: {runAsUser: 2001}}]", container: "securityContext: {runAsUser: 2001}", annotations: "toolgate/mode: transparent"},
 	} {
@@ -238,6 +266,30 @@ func TestMainContainerNamedLikeOurs(t *testing.T) {
 		q.Spec.Containers[0].VolumeMounts = append(q.Spec.Containers[0].VolumeMounts, mount)
 		if _, err := Mutate(q, Namespace{}, s, manifestOf); err == nil || !strings.Contains(err.Error(), "reserved for the sidecar") {
 			t.Errorf("a mount that is not ours, %+v: got %v", mount, err)
+		}
+	}
+}
+
+// TestManyContainers: one request of 3 MiB, which holds a hundred thousand containers, is refused before any work that grows with them.
+func TestManyContainers(t *testing.T) {
+	s := testSettings(t, settingsText)
+	for _, mode := range []string{"explicit", "transparent"} {
+		p := buildPod(t, "", "", "toolgate/mode: "+mode, "")
+		for i := range maxContainers {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), Image: "x"})
+		}
+		_, err := Mutate(p, Namespace{}, s, manifestOf)
+		if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || refusal.Reason != Unsupported || !strings.Contains(refusal.Message, "129 containers") {
+			t.Errorf("%s: got %v", mode, err)
+		}
+		p.Spec.Containers = p.Spec.Containers[:20]
+		p.Annotations["toolgate/loopback"] = strings.Repeat("web=web:80,", 30000)
+		if _, err := Mutate(p, Namespace{}, s, manifestOf); err == nil || !strings.Contains(err.Error(), "annotations of") {
+			t.Errorf("%s: a long annotation: got %v", mode, err)
+		}
+		delete(p.Annotations, "toolgate/loopback")
+		if _, err := Mutate(p, Namespace{}, s, manifestOf); err != nil {
+			t.Errorf("%s: twenty containers: %v", mode, err)
 		}
 	}
 }

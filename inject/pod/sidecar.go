@@ -33,7 +33,7 @@ func (in *injection) sidecar(config string, resources corev1.ResourceRequirement
 	c.StartupProbe = probe("/readyz", p.StartupPeriodSeconds, p.StartupFailures, p.TimeoutSeconds)
 	c.ReadinessProbe = probe("/readyz", p.ReadinessPeriodSeconds, 3, p.TimeoutSeconds)
 	c.LivenessProbe = probe("/healthz", p.LivenessPeriodSeconds, p.LivenessFailures, p.TimeoutSeconds)
-	c.VolumeMounts = append([]corev1.VolumeMount{{Name: VolumeCA, MountPath: DirCA}}, c.VolumeMounts...)
+	c.VolumeMounts = append([]corev1.VolumeMount{{Name: VolumeCA, MountPath: DirCA}, {Name: VolumeCAKey, MountPath: DirCAKey}}, c.VolumeMounts...)
 	return c
 }
 

@@ -9,7 +9,7 @@ import (
 
 var (
 	ourContainers = []string{SidecarContainer, FenceContainer}
-	ourVolumes    = []string{VolumeCA, VolumeState, VolumeToken, VolumeSecrets}
+	ourVolumes    = []string{VolumeCA, VolumeCAKey, VolumeState, VolumeToken, VolumeSecrets}
 )
 
 // strip takes an earlier injection out of a pod that carries one. What tools were given stays: it is recognized by its value.

@@ -10,6 +10,20 @@ import (
 	"github.com/toolgate/toolgate/inject/settings"
 )
 
+// maxContainers bounds the work on a pod: it grows faster than their number, and the API server itself knows no bound but a request's size.
+const maxContainers = 128
+
+// maxAnnotations is the API server's own bound in bytes, which it looks at after the webhooks (ValidateAnnotationsSize).
+const maxAnnotations = 256 << 10
+
+func size(of map[string]string) int {
+	n := 0
+	for k, v := range of {
+		n += len(k) + len(v)
+	}
+	return n
+}
+
 // supported refuses kinds of pods that the injection cannot hold.
 func (in *injection) supported() error {
 	p := in.pod
@@ -19,6 +33,10 @@ func (in *injection) supported() error {
 		return refuse(Unsupported, "this is the mirror of a static pod, which the kubelet runs without admission: run it from a namespace that is not labelled %s", NamespaceInject)
 	case windows:
 		return refuse(Unsupported, "Windows pods cannot be fenced: run it in a namespace that is not labelled %s, or on Linux", NamespaceInject)
+	case len(p.Spec.Containers)+len(p.Spec.InitContainers) > maxContainers:
+		return refuse(Unsupported, "the pod has %d containers, of which %d can be injected: divide it", len(p.Spec.Containers)+len(p.Spec.InitContainers), maxContainers)
+	case size(p.Annotations) > maxAnnotations:
+		return refuse(Unsupported, "the pod has annotations of %d bytes, of which Kubernetes stores %d: shorten them", size(p.Annotations), maxAnnotations)
 	case len(p.Spec.Containers) == 0:
 		return refuse(Unsupported, "the pod has no container: give it one")
 	}

@@ -12,9 +12,10 @@ import (
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
 func (in *injection) volumes() []corev1.Volume {
-	ca, state, mode, yes := resource.MustParse("4Mi"), resource.MustParse("64Mi"), int32(0o644), true
+	ca, key, state, mode, yes := resource.MustParse("4Mi"), resource.MustParse("1Mi"), resource.MustParse("64Mi"), int32(0o644), true
 	return []corev1.Volume{
 		{Name: VolumeCA, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &ca}}},
+		{Name: VolumeCAKey, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &key}}},
 		{Name: VolumeState, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &state}}},
 		{Name: VolumeToken, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: &mode, Sources: in.tokens()}}},
 		{Name: VolumeSecrets, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: in.settings.SecretName, DefaultMode: &mode, Optional: &yes}}},

@@ -21,6 +21,7 @@ func (f *file) check(s *Settings) {
 	f.required("$.fenceImage", s.FenceImage)
 	f.oneOf("$.imagePullPolicy", s.ImagePullPolicy, "Always", "IfNotPresent", "Never")
 	f.oneOf("$.mode", string(s.Mode), string(Explicit), string(Transparent))
+	f.oneOf("$.unknownPodFields", string(s.UnknownPodFields), string(RefuseUnknown), string(WarnUnknown))
 	f.id("$.uid", s.UID)
 	f.id("$.toolUID", s.ToolUID)
 	if s.ToolUID <= s.UID && s.UID < s.ToolUID+64 {

@@ -3,13 +3,14 @@ package settings
 // defaults are the settings of a file that says nothing beyond what is required.
 func defaults() *Settings {
 	return &Settings{
-		ImagePullPolicy: "IfNotPresent",
-		Mode:            Explicit,
-		UID:             64117,
-		ToolUID:         64200,
-		IPv6:            true,
-		Resources:       Resources{CPURequest: "20m", CPULimit: "1", MemoryRequest: "48Mi", MemoryLimit: "128Mi"},
-		FenceResources:  Resources{CPURequest: "10m", CPULimit: "200m", MemoryRequest: "32Mi", MemoryLimit: "64Mi"},
+		ImagePullPolicy:  "IfNotPresent",
+		Mode:             Explicit,
+		UID:              64117,
+		ToolUID:          64200,
+		IPv6:             true,
+		UnknownPodFields: RefuseUnknown,
+		Resources:        Resources{CPURequest: "20m", CPULimit: "1", MemoryRequest: "48Mi", MemoryLimit: "128Mi"},
+		FenceResources:   Resources{CPURequest: "10m", CPULimit: "200m", MemoryRequest: "32Mi", MemoryLimit: "64Mi"},
 		Probes: Probes{
 			StartupPeriodSeconds: 1, StartupFailures: 120, ReadinessPeriodSeconds: 5,
 			LivenessPeriodSeconds: 10, LivenessFailures: 6, TimeoutSeconds: 2,

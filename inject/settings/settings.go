@@ -26,6 +26,9 @@ type Settings struct {
 	// passes over it.
 	IPv6 bool `yaml:"ipv6"`
 
+	// UnknownPodFields says what becomes of a pod with a field that this version does not know. Default: refuse.
+	UnknownPodFields UnknownFields `yaml:"unknownPodFields"`
+
 	// Resources are the sidecar's; a pod's annotations win. FenceResources are those of the init container that writes the rules.
 	Resources      Resources `yaml:"resources"`
 	FenceResources Resources `yaml:"fenceResources"`
@@ -62,6 +65,16 @@ type Mode string
 const (
 	Explicit    Mode = "explicit"    // by proxy variables; whoever ignores them is not kept in
 	Transparent Mode = "transparent" // the fence redirects every connection
+)
+
+// UnknownFields is what becomes of a pod with a field that is newer than this version, such as one that an API server fills in after an
+// upgrade of the cluster.
+type UnknownFields string
+
+// What becomes of such a pod.
+const (
+	RefuseUnknown UnknownFields = "refuse" // the field could open a way past the sidecar
+	WarnUnknown   UnknownFields = "warn"   // the field stays as it is, and whoever creates the pod is told
 )
 
 // Resources are quantities of Kubernetes. All four are always set: a quota demands limits, and a LimitRange would fill them in.

@@ -82,15 +82,16 @@ func (c *Catalog) named(tool string) []entry {
 	return out
 }
 
-// maxListed bounds how many names or mistakes a message lists.
+// maxListed bounds how many names a message lists.
 const maxListed = 20
 
-// missing says which tools there are, and which manifests could not be used: the one that is missing may be among them.
+// missing says which tools there are, and that some manifests cannot be used, since the one that is missing may be among them. What is wrong
+// with those is not for whoever creates a pod: it is in the log, and in the status of a ToolManifest.
 func (c *Catalog) missing() string {
-	names, bad := map[string]bool{}, []entry(nil)
+	names, bad := map[string]bool{}, 0
 	for _, e := range c.all() {
 		if e.err != nil {
-			bad = append(bad, e)
+			bad++
 			continue
 		}
 		names[e.name] = true
@@ -105,21 +106,10 @@ func (c *Catalog) missing() string {
 	default:
 		text += ", but of " + strings.Join(known, ", ")
 	}
-	if len(bad) > 0 {
-		text += fmt.Sprintf("; %d could not be read, such as %s: %s", len(bad), bad[0].place, firstOf(bad[0].err))
+	if bad > 0 {
+		text += fmt.Sprintf("; %d more cannot be used, as the injector's log says", bad)
 	}
 	return text
-}
-
-// maxMistake bounds, in runes, what a message about another manifest repeats of its mistakes.
-const maxMistake = 160
-
-func firstOf(err error) string {
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	if r := []rune(first); len(r) > maxMistake {
-		return string(r[:maxMistake]) + "…"
-	}
-	return first
 }
 
 // Count returns how many manifests of the folders and of the cluster can be used, and how many not.

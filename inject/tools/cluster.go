@@ -134,6 +134,9 @@ func (k *Cluster) writeStatus(ctx context.Context, u *unstructured.Unstructured,
 			want.LastTransitionTime = have.LastTransitionTime
 		}
 	}
+	if want.Status != metav1.ConditionTrue {
+		k.log.Warn("a ToolManifest cannot be used", "name", u.GetName(), "reason", want.Reason, "message", want.Message)
+	}
 	condition, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&want)
 	if err != nil {
 		return

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,9 +55,15 @@ func TestFolders(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%q has a manifest", tool)
 		}
-		for _, want := range []string{"no manifest of this name", "orders, refunds", "bad.yml"} {
+		for _, want := range []string{"no manifest of this name", "orders, refunds", "1 more cannot be used"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: %v, expected %q in it", tool, err, want)
+			}
+		}
+		// Whoever creates a pod learns nothing of others' mistakes.
+		for _, other := range []string{"bad", "expected", "allowedDomains"} {
+			if strings.Contains(err.Error(), other) {
+				t.Errorf("%q: %v shows %q", tool, err, other)
 			}
 		}
 	}
@@ -217,6 +224,24 @@ func accepted(t *testing.T, client dynamic.Interface, name, want string) metav1.
 	return found
 }
 
+// written is a log that may be read while it is written.
+type written struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (w *written) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(b)
+}
+
+func (w *written) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
 func TestCluster(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.yaml", manifest("orders"))
@@ -227,7 +252,8 @@ func TestCluster(t *testing.T) {
 	if err := c.LoadFolders([]string{dir}); err != nil {
 		t.Fatal(err)
 	}
-	k := c.WatchCluster(client, slog.New(slog.DiscardHandler), nil)
+	told := &written{}
+	k := c.WatchCluster(client, slog.New(slog.NewTextHandler(told, nil)), nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- k.Run(ctx) }()
@@ -245,6 +271,9 @@ func TestCluster(t *testing.T) {
 	}
 	if got := accepted(t, client, "bad", "Invalid"); got.Status != metav1.ConditionFalse || !strings.Contains(got.Message, "spec.egres: ") {
 		t.Errorf("%+v", got)
+	}
+	if text := told.String(); !strings.Contains(text, "name=bad reason=Invalid") || !strings.Contains(text, "spec.egres: ") || strings.Contains(text, "name=refunds") {
+		t.Errorf("the log says %q", text)
 	}
 	// A second place for a name: neither can be used, and both objects say so.
 	if _, err := client.Resource(Resource).Create(ctx, object("refunds-two", `{"name":"draft_refund","version":"2"}`), metav1.CreateOptions{}); err != nil {

@@ -22,7 +22,7 @@ const (
 	Accepted  Result = "accepted"  // a ToolManifest
 )
 
-// Reason is why an admission failed or was refused, beside those of inject/pod.
+// Reason is why an admission failed or was refused, beside those of inject/pod. Only UnknownField can also be of what was let through.
 type Reason string
 
 // The reasons. docs/injector.md explains each.
@@ -51,11 +51,11 @@ type answer struct {
 }
 
 func failed(reason Reason, cause error, format string, args ...any) answer {
-	return answer{result: Failed, reason: reason, code: http.StatusInternalServerError, message: "toolgate: " + fmt.Sprintf(format, args...), cause: cause}
+	return answer{result: Failed, reason: reason, code: http.StatusInternalServerError, message: shorten("toolgate: "+fmt.Sprintf(format, args...), maxMessageBytes), cause: cause}
 }
 
 func refused(reason Reason, code int32, message string) answer {
-	return answer{result: Refused, reason: reason, code: code, message: message}
+	return answer{result: Refused, reason: reason, code: code, message: shorten(message, maxMessageBytes)}
 }
 
 func (a *answer) allowed() bool {
@@ -100,6 +100,13 @@ const (
 	maxWarningBytes = 256
 )
 
+// Bounds on what is repeated of a pod in refusals and in the log: names are as long as a request then, since the API server checks them
+// after the webhooks.
+const (
+	maxMessageBytes = 2048
+	maxNameBytes    = 253
+)
+
 // bounded keeps warnings to what the API server hands on whole.
 func bounded(warnings []string) []string {
 	var out []string
@@ -107,22 +114,23 @@ func bounded(warnings []string) []string {
 		if i == maxWarnings-1 && len(warnings) > maxWarnings {
 			return append(out, fmt.Sprintf("toolgate: %d more warnings are not shown", len(warnings)-i))
 		}
-		out = append(out, shorten(w))
+		out = append(out, shorten(w, maxWarningBytes))
 	}
 	return out
 }
 
-func shorten(s string) string {
+// shorten keeps s to limit bytes of one line.
+func shorten(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
 	}, s)
-	if len(s) <= maxWarningBytes {
+	if len(s) <= limit {
 		return s
 	}
-	end := maxWarningBytes - len("…")
+	end := limit - len("…")
 	for !utf8.RuneStart(s[end]) {
 		end--
 	}

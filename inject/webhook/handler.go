@@ -95,9 +95,12 @@ func (h *Handler) contained(ctx context.Context, req *admissionv1.AdmissionReque
 func (h *Handler) log(kind string, req *admissionv1.AdmissionRequest, a *answer) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{slog.String("kind", kind), slog.String("uid", string(req.UID)), slog.String("namespace", req.Namespace),
-		slog.String("name", req.Name), slog.String("user", req.UserInfo.Username), slog.String("result", string(a.result))}
-	if !a.allowed() {
-		attrs = append(attrs, slog.String("reason", string(a.reason)), slog.String("message", a.message))
+		slog.String("name", shorten(req.Name, maxNameBytes)), slog.String("user", req.UserInfo.Username), slog.String("result", string(a.result))}
+	if a.reason != "" {
+		attrs = append(attrs, slog.String("reason", string(a.reason)))
+	}
+	if a.message != "" {
+		attrs = append(attrs, slog.String("message", a.message))
 	}
 	if a.result == Failed {
 		level = slog.LevelError

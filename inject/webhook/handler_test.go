@@ -220,3 +220,26 @@ func TestWarningsAreBounded(t *testing.T) {
 		t.Errorf("%d bytes in all", total)
 	}
 }
+
+// TestLongNames: names are checked after the webhooks, so one of a megabyte comes here; neither the answer nor the log repeats it whole.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for name, old := range map[string]string{"container": `"containers":[{"name":"`, "pod": `"metadata":{"generateName":"`} {
+		if !strings.Contains(podText, old) {
+			t.Fatalf("the pod has no %s", old)
+		}
+		text := strings.Replace(podText, old, old+long, 1)
+		text = strings.Replace(text, `"spec":{`, `"spec":{"hostNetwork":true,`, 1)
+		if name == "container" {
+			text = strings.Replace(text, `"toolgate/tool":"orders"`, `"toolgate/tools":"nobody=orders"`, 1)
+		}
+		l := newLab(t)
+		r, _ := l.post("/mutate", review(text))
+		if r == nil || r.Allowed || len(r.Result.Message) > 4096 {
+			t.Errorf("%s: an answer of %d bytes", name, len(r.Result.Message))
+		}
+		if l.log.Len() > 8192 {
+			t.Errorf("%s: a log of %d bytes", name, l.log.Len())
+		}
+	}
+}

@@ -33,6 +33,7 @@ egress: {allowedDomains: [api.orders.example]}
 
 // lab is a handler with a namespace "shop" and a tool "orders".
 type lab struct {
+	settings *settings.Settings
 	testing.TB
 	*Handler
 	log       bytes.Buffer
@@ -45,7 +46,7 @@ func newLab(t testing.TB) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{TB: t, manifests: func(tool string) ([]byte, error) {
+	l := &lab{TB: t, settings: s, manifests: func(tool string) ([]byte, error) {
 		if tool != "orders" {
 			return nil, errors.New("there is no manifest of this name")
 		}
@@ -61,7 +62,7 @@ func newLab(t testing.TB) *lab {
 			}
 			return nil, ErrNoNamespace
 		},
-		Settings: func() *settings.Settings { return s },
+		Settings: func() *settings.Settings { return l.settings },
 		Manifest: func(tool string) ([]byte, error) { return l.manifests(tool) },
 		CheckManifest: func(object string, spec []byte) ([]string, error) {
 			if !bytes.Contains(spec, []byte(`"version"`)) {

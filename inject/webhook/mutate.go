@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,9 +11,10 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/json"
+	sigsjson "sigs.k8s.io/json"
 
 	"github.com/toolgate/toolgate/inject/pod"
+	"github.com/toolgate/toolgate/inject/settings"
 )
 
 // ErrNoNamespace is what Options.Namespace returns for a namespace that does not exist.
@@ -28,7 +30,8 @@ func (h *Handler) mutate(ctx context.Context, req *admissionv1.AdmissionRequest)
 		a.code = http.StatusBadRequest
 		return a
 	}
-	p, a := readPod(req)
+	inForce := h.options.Settings()
+	p, unknown, a := readPod(req, inForce.UnknownPodFields)
 	if p == nil {
 		return a
 	}
@@ -39,21 +42,49 @@ func (h *Handler) mutate(ctx context.Context, req *admissionv1.AdmissionRequest)
 	if err != nil {
 		return failed(NamespaceLookup, err, "the labels of namespace %q could not be read; try again", req.Namespace)
 	}
-	result, err := pod.Mutate(p, pod.Namespace{Name: req.Namespace, Labels: labels}, h.options.Settings(), h.options.Manifest)
+	result, err := pod.Mutate(p, pod.Namespace{Name: req.Namespace, Labels: labels}, inForce, h.options.Manifest)
 	if refusal, ok := errors.AsType[*pod.Refusal](err); ok {
 		return refused(Reason(refusal.Reason), refusalCode(refusal.Reason), refusal.Message+" ("+who(p, req)+")")
 	}
 	if err != nil {
 		return failed(Internal, err, "the injector failed on %s; its log says why", who(p, req))
 	}
-	if !result.Changed {
-		return answer{result: Unchanged, warnings: result.Warnings}
+	a = answer{result: Unchanged, warnings: append(notKnown(unknown), result.Warnings...)}
+	if len(unknown) > 0 {
+		a.reason = UnknownField
 	}
-	patch, err := makePatch(req.Object.Raw, result.Pod)
-	if err != nil {
+	if !result.Changed {
+		return a
+	}
+	a.result = Injected
+	if a.patch, err = describe(req.Object.Raw, result.Pod, len(unknown)); err != nil {
 		return failed(Internal, err, "the injector could not describe its change of %s", who(p, req))
 	}
-	return answer{result: Injected, warnings: result.Warnings, patch: patch}
+	return a
+}
+
+// describe returns the patch that makes mutated of raw, which has some fields that this version does not know.
+func describe(raw []byte, mutated *corev1.Pod, unknown int) ([]byte, error) {
+	var text []byte
+	var err error
+	if unknown > 0 {
+		text, err = withUnknown(raw, mutated, unknown)
+	} else {
+		text, err = json.Marshal(mutated)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return makePatch(raw, text)
+}
+
+// notKnown warns of fields that are let through unseen.
+func notKnown(strict []error) []string {
+	var out []string
+	for _, err := range strict {
+		out = append(out, fmt.Sprintf("toolgate: found %v, which this version of Toolgate does not know: it stays, and nobody has checked that it opens no way past the sidecar", err))
+	}
+	return out
 }
 
 func asked(req *admissionv1.AdmissionRequest) string {
@@ -65,25 +96,26 @@ func asked(req *admissionv1.AdmissionRequest) string {
 }
 
 // readPod reads the pod as strictly as the API server does: keys in their case, each once, all known. A field that this version does
-// not know could open a way out that the checks do not see.
-func readPod(req *admissionv1.AdmissionRequest) (*corev1.Pod, answer) {
+// not know could open a way out that the checks do not see, and is refused if the settings do not let it through; unknown has one error for
+// each of those.
+func readPod(req *admissionv1.AdmissionRequest, fields settings.UnknownFields) (_ *corev1.Pod, unknown []error, _ answer) {
 	p := &corev1.Pod{}
-	strict, err := json.UnmarshalStrict(req.Object.Raw, p)
+	strict, err := sigsjson.UnmarshalStrict(req.Object.Raw, p)
 	if err != nil {
-		return nil, refused(Malformed, http.StatusUnprocessableEntity, "toolgate: found a pod that cannot be read, expected one of core/v1")
+		return nil, nil, refused(Malformed, http.StatusUnprocessableEntity, "toolgate: found a pod that cannot be read, expected one of core/v1")
 	}
-	if len(strict) > 0 {
-		return nil, refused(UnknownField, http.StatusUnprocessableEntity,
+	if len(strict) > 0 && (fields != settings.WarnUnknown || !onlyUnknown(strict, req.Object.Raw, p)) {
+		return nil, nil, refused(UnknownField, http.StatusUnprocessableEntity,
 			fmt.Sprintf("toolgate: found %v, expected fields that this version of Toolgate knows, once each: leave it out, or upgrade Toolgate (%s)", strict[0], who(p, req)))
 	}
 	if p.Kind != "Pod" || p.APIVersion != "v1" {
-		return nil, refused(Malformed, http.StatusUnprocessableEntity, "toolgate: found an object that is no v1 Pod, expected one")
+		return nil, nil, refused(Malformed, http.StatusUnprocessableEntity, "toolgate: found an object that is no v1 Pod, expected one")
 	}
 	if p.Namespace != "" && p.Namespace != req.Namespace {
-		return nil, refused(Malformed, http.StatusUnprocessableEntity,
+		return nil, nil, refused(Malformed, http.StatusUnprocessableEntity,
 			fmt.Sprintf("toolgate: found a pod of namespace %q in a request for %q, expected one", p.Namespace, req.Namespace))
 	}
-	return p, answer{}
+	return p, strict, answer{}
 }
 
 // who names a pod for people. One that a controller creates has no name yet.

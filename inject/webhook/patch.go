@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // operation is one of RFC 6902.
@@ -18,18 +16,14 @@ type operation struct {
 }
 
 // makePatch returns the JSON patch that turns raw into mutated. It replaces the keys of metadata and spec that differ, whole: a diff
-// within lists would describe containers that moved as containers that changed. Nothing of raw gets lost, since the strict reading
-// before it knows every field.
-func makePatch(raw []byte, mutated *corev1.Pod) ([]byte, error) {
-	text, err := json.Marshal(mutated)
-	if err != nil {
-		return nil, err
-	}
+// within lists would describe containers that moved as containers that changed. Nothing of raw gets lost: mutated, which is JSON, has the
+// fields as well that this version does not know.
+func makePatch(raw, mutated []byte) ([]byte, error) {
 	var before, after map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &before); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(text, &after); err != nil {
+	if err := json.Unmarshal(mutated, &after); err != nil {
 		return nil, err
 	}
 	var ops []operation

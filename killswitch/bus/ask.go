@@ -226,7 +226,7 @@ func (s *Source) endCheckpoint(raw []byte, found bool) {
 	if !found {
 		return
 	}
-	c, err := s.o.Keys.DecodeCheckpoint(raw)
+	c, err := s.keys.Load().DecodeCheckpoint(raw)
 	if err != nil {
 		s.refuse(err)
 		return

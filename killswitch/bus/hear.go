@@ -113,7 +113,7 @@ func (s *Source) settle(now time.Time) {
 
 // entry takes one entry of the log. fetched says that it answers a request.
 func (s *Source) entry(m received, fetched bool) {
-	e, err := s.o.Keys.Decode(m.msg.Data)
+	e, err := s.keys.Load().Decode(m.msg.Data)
 	if err == nil {
 		if e.Log == s.state.Log || s.state.Log == "" {
 			s.target = max(s.target, e.Revision)
@@ -146,7 +146,7 @@ type beat struct {
 
 // heartbeat takes one that may be an answer to our nonce.
 func (s *Source) heartbeat(m received) {
-	h, err := s.o.Keys.DecodeHeartbeat(m.msg.Data)
+	h, err := s.keys.Load().DecodeHeartbeat(m.msg.Data)
 	b := &beat{Heartbeat: h, raw: m.msg.Data, since: -1}
 	switch {
 	case err != nil:

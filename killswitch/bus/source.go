@@ -27,7 +27,7 @@ type Options struct {
 	TokenFile       string   // such as a projected service-account token; read again each time
 	CAFile          string   // roots in place of the system's, read again at each connection; set: TLS always
 	CA              string   // in place of CAFile: the PEM text itself
-	Keys            ledger.Keys
+	Keys            ledger.Keys // trusted at first; see Source.Trust
 	StateDir        string // empty: nothing outlives the process
 
 	Name     string // of the source in Switch
@@ -68,6 +68,7 @@ type Source struct {
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 	view     atomic.Pointer[View]
+	keys     atomic.Pointer[ledger.Keys] // that are trusted now
 	leaving  atomic.Bool
 	issued   *issued     // nil: credentials are in a file
 	renewing atomic.Bool // we have closed a connection to open it with new credentials
@@ -94,6 +95,7 @@ func New(o Options) *Source {
 		probes: make(chan *nats.Msg, 4), tell: make(chan struct{}, 1), disk: make(chan *saved, 1),
 		hearing: hearing{warned: map[ledger.Kind]bool{}},
 	}
+	s.Trust(o.Keys)
 	s.name()
 	s.load()
 	s.show()
@@ -190,6 +192,10 @@ func (s *Source) View() View {
 	v.Connected = s.conn != nil && s.conn.IsConnected()
 	return v
 }
+
+// Trust replaces the keys that are trusted, for what is heard from now on. What was verified before stays in force until the process ends,
+// also by a key that is trusted no more. The map is not changed afterwards.
+func (s *Source) Trust(keys ledger.Keys) { s.keys.Store(&keys) }
 
 // Changed says that what Self returns has changed.
 func (s *Source) Changed() {

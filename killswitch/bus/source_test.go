@@ -242,6 +242,23 @@ func TestLostDoubledAndReordered(t *testing.T) {
 	}
 }
 
+// TestTrust: keys are replaced while the source runs, for what is heard from then on.
+func TestTrust(t *testing.T) {
+	c, other := bustest.Start(t, 50*time.Millisecond), bustest.Start(t, 0)
+	s := begin(t, c, time.Minute, func(o *bus.Options) { o.Keys = other.Keys() })
+	c.Revoke("r1", tool("a"))
+	eventually(t, "refused", func() bool { return s.View().Refused == ledger.UnknownKey })
+	s.Trust(c.Keys())
+	eventually(t, "r1", func() bool { return s.revoked("a") && s.View().Refused == "" })
+	s.Trust(other.Keys())
+	before := s.count("refused unknown_key")
+	c.Revoke("r2", tool("b"))
+	eventually(t, "refused again", func() bool { return s.count("refused unknown_key") > before })
+	if !s.revoked("a") || s.revoked("b") {
+		t.Error("what was verified is gone, or what was not is in force")
+	}
+}
+
 func TestForgedAndForeign(t *testing.T) {
 	c := bustest.Start(t, 50*time.Millisecond)
 	thief := bustest.Start(t, 0) // has a key of its own, and stolen credentials for the bus

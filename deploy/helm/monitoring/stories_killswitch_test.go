@@ -43,6 +43,30 @@ var killSwitchStories = []behaviour{
 		series: `toolgate_central_alarm{namespace="toolgate", pod="k-0", kind="log_lost"} 0x9`,
 	},
 	{
+		alert: "ToolgateSidecarCredentialsRefused", what: "one sidecar is refused again and again", at: 10 * time.Minute,
+		series: `toolgate_central_credentials_total{namespace="toolgate", pod="k-0", result="unauthenticated"} 0+1x20
+			toolgate_central_credentials_total{namespace="toolgate", pod="k-1", result="unauthenticated"} 0+1x20
+			toolgate_central_credentials_total{namespace="toolgate", pod="k-0", result="ok"} 0+9x20`,
+		fires: `{namespace="toolgate", result="unauthenticated"}`, text: "unauthenticated",
+	},
+	{
+		alert: "ToolgateSidecarCredentialsRefused", what: "a start of many, of which some came back", at: 10 * time.Minute,
+		series: `toolgate_central_credentials_total{namespace="toolgate", pod="k-0", result="too_many_requests"} 0 0 4x18
+			toolgate_central_credentials_total{namespace="toolgate", pod="k-0", result="ok"} 0+100x20`,
+	},
+	{
+		alert: "ToolgateSidecarsWithoutCredentials", what: "two of three get none", at: 10 * time.Minute,
+		series: `toolgate_kill_switch_credentials_total{namespace="shop", pod="a", result="error"} 0+2x20
+			toolgate_kill_switch_credentials_total{namespace="shop", pod="b", result="error"} 0+2x20
+			toolgate_kill_switch_credentials_total{namespace="shop", pod="c", result="error"} 0x20
+			toolgate_kill_switch_credentials_total{namespace="shop", pod="c", result="ok"} 0+2x20`,
+		fires: `{namespace="shop"}`, text: "2 sidecars in shop",
+	},
+	{
+		alert: "ToolgateSidecarsWithoutCredentials", what: "the control plane was rolled", at: 10 * time.Minute,
+		series: `toolgate_kill_switch_credentials_total{namespace="shop", pod="a", result="error"} 0 0 3x18`,
+	},
+	{
 		alert: "ToolgateKillSwitchStale", what: "the bus is silent, and maxStale is ten minutes", at: 16 * time.Minute,
 		series: `toolgate_kill_switch_source_age_seconds{namespace="shop", pod="p", source="nats"} 0+60x30
 			toolgate_kill_switch_source_age_seconds{namespace="shop", pod="p", source="file"} 5x30

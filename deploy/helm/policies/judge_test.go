@@ -28,7 +28,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// helmVersion is that of ../tools.sh.
+// helmVersion is that of ../../../e2e/cluster.
 const helmVersion = "v3.22.0"
 
 // render is the chart with values, as documents.
@@ -45,9 +45,9 @@ func render(t *testing.T, values string) [][]byte {
 	helm := filepath.Join(dir, "bin", "helm-"+helmVersion+"-"+runtime.GOARCH, "helm")
 	if _, err := os.Stat(helm); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("%v: run deploy/helm/tools.sh", err)
+			t.Fatalf("%v: run go run ./e2e/cluster build -only chart", err)
 		}
-		t.Skipf("%v: run deploy/helm/tools.sh", err)
+		t.Skipf("%v: run go run ./e2e/cluster build -only chart", err)
 	}
 	watchChart(t)
 	cmd := exec.CommandContext(t.Context(), helm, "template", "toolgate", "../toolgate", "--namespace", "toolgate", "-f", "-")

@@ -99,6 +99,15 @@ func named(p *corev1.Pod, name string) *corev1.Container {
 	return nil
 }
 
+func ourVolume(p *corev1.Pod, name string) *corev1.Volume {
+	for i := range p.Spec.Volumes {
+		if p.Spec.Volumes[i].Name == name {
+			return &p.Spec.Volumes[i]
+		}
+	}
+	return nil
+}
+
 const ours = 64117
 
 func changes() []change {
@@ -158,6 +167,7 @@ func changes() []change {
 		{"ALL", capability("ALL"), "adds a capability"},
 		{"a new one", capability("CHECKPOINT_RESTORE"), "adds a capability"},
 		{"token of the sidecar", mount("toolgate-token", true), "mounts a volume of the sidecar"},
+		{"key of the CA", mount("toolgate-ca-key", true), "mounts a volume of the sidecar"},
 		{"state of the sidecar", mount("toolgate-state", true), "mounts a volume of the sidecar"},
 		{"secrets of the sidecar", mount("toolgate-secrets", true), "mounts a volume of the sidecar"},
 		{"CA to write", mount("toolgate-ca", false), "mounts a volume of the sidecar"},
@@ -168,6 +178,53 @@ func changes() []change {
 		{"token for the kill switch", token("toolgate-killswitch"), "for the sidecar alone"},
 		{"token for the gateway", token("toolgate-gateway"), "for the sidecar alone"},
 		{"another volume of ours", func(p *corev1.Pod) { p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "toolgate-x"}) }, "for the sidecar alone"},
+		{"Secret to a driver", volume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{NodePublishSecretRef: &corev1.LocalObjectReference{Name: "toolgate-secrets"}}}), "for the sidecar alone"},
+		{"Secret to an old driver", volume(corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{SecretRef: &corev1.LocalObjectReference{Name: "toolgate-secrets"}}}), "for the sidecar alone"},
+		{"names of its own", func(p *corev1.Pod) {
+			p.Spec.HostAliases = []corev1.HostAlias{{IP: "192.0.2.1", Hostnames: []string{"api.search.example"}}}
+		}, "take hostAliases"},
+		{"named like a host", func(p *corev1.Pod) { p.Spec.HostnameOverride = ptr("kubernetes.default.svc") }, "hostnameOverride"},
+		{"DNS of its own", func(p *corev1.Pod) { p.Spec.DNSPolicy = corev1.DNSNone }, "dnsPolicy: None"},
+		{"name server of its own", func(p *corev1.Pod) {
+			p.Spec.DNSConfig = &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.1"}}
+		}, "dnsConfig.nameservers"},
+		{"search domain of its own", func(p *corev1.Pod) { p.Spec.DNSConfig = &corev1.PodDNSConfig{Searches: []string{"evil.example"}} }, "and .searches"},
+		{"another config for the sidecar", func(p *corev1.Pod) {
+			named(p, "toolgate").Args = []string{"run", "--config", "/var/run/secrets/mine/config.yaml"}
+		}, "as the injector makes it"},
+		{"config from elsewhere", func(p *corev1.Pod) {
+			e := &named(p, "toolgate").Env[0]
+			e.Value, e.ValueFrom = "", &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: "mine"}}
+		}, "as the injector makes it"},
+		{"variables from elsewhere", func(p *corev1.Pod) {
+			named(p, "toolgate").EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{}}}
+		}, "as the injector makes it"},
+		{"roots for the sidecar", func(p *corev1.Pod) {
+			named(p, "toolgate").Env = append(named(p, "toolgate").Env, corev1.EnvVar{Name: "SSL_CERT_FILE", Value: "/x"})
+		}, "as the injector makes it"},
+		{"a hook in the sidecar", func(p *corev1.Pod) {
+			named(p, "toolgate").Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}}
+		}, "as the injector makes it"},
+		{"a volume in the sidecar", func(p *corev1.Pod) {
+			named(p, "toolgate").VolumeMounts = append(named(p, "toolgate").VolumeMounts, corev1.VolumeMount{Name: "work", MountPath: "/etc/ssl/certs"})
+		}, "as the injector makes it"},
+		{"a volume over its tokens", func(p *corev1.Pod) {
+			named(p, "toolgate").VolumeMounts = append(named(p, "toolgate").VolumeMounts, corev1.VolumeMount{Name: "work", MountPath: "/var/run/secrets/toolgate/token"})
+		}, "as the injector makes it"},
+		{"its state elsewhere", func(p *corev1.Pod) {
+			for i, m := range named(p, "toolgate").VolumeMounts {
+				if m.Name == "toolgate-state" {
+					named(p, "toolgate").VolumeMounts[i].MountPath = "/var/run/toolgate/ca/state"
+				}
+			}
+		}, "as the injector makes it"},
+		{"a token in the CA's volume", func(p *corev1.Pod) {
+			ourVolume(p, "toolgate-ca").VolumeSource = ourVolume(p, "toolgate-token").VolumeSource
+		}, "a volume whose name begins with toolgate-"},
+		{"roots of its own with the tokens", func(p *corev1.Pod) {
+			s := ourVolume(p, "toolgate-token").Projected.Sources
+			s[len(s)-1].ConfigMap.Name = "mine"
+		}, "a volume whose name begins with toolgate-"},
 		{"Secret as a variable", func(p *corev1.Pod) {
 			tool(p).Env = append(tool(p).Env, corev1.EnvVar{Name: "S", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "toolgate-secrets"}}}})
 		}, "reads the Secret toolgate-secrets"},
@@ -187,6 +244,13 @@ func fencedChanges() []change {
 		{"fence that checks", func(p *corev1.Pod) {
 			named(p, "toolgate-fence").Args = append(named(p, "toolgate-fence").Args, "--check")
 		}, "not as the injector makes it"},
+		{"fence that lets the tool out", func(p *corev1.Pod) { named(p, "toolgate-fence").Args[4] = "64200" }, "not as the injector makes it"},
+		{"fence that lets the tool out at last", func(p *corev1.Pod) {
+			named(p, "toolgate-fence").Args = append(named(p, "toolgate-fence").Args, "--proxy-uid=64200")
+		}, "not as the injector makes it"},
+		{"fence of the node", func(p *corev1.Pod) {
+			named(p, "toolgate-fence").Args = append(named(p, "toolgate-fence").Args, "--host-network")
+		}, "not as the injector makes it"},
 		{"fence that does something else", func(p *corev1.Pod) { named(p, "toolgate-fence").Args = []string{"version"} }, "not as the injector makes it"},
 		{"fence of another image", func(p *corev1.Pod) { named(p, "toolgate-fence").Image = "x" }, "must have an image of"},
 		{"fence with more", func(p *corev1.Pod) {
@@ -195,6 +259,19 @@ func fencedChanges() []change {
 		{"fence that stays", func(p *corev1.Pod) {
 			named(p, "toolgate-fence").RestartPolicy = ptr(corev1.ContainerRestartPolicyAlways)
 		}, "not as the injector makes it"},
+		{"fence with another config", func(p *corev1.Pod) {
+			named(p, "toolgate-fence").Env[0].ValueFrom = &corev1.EnvVarSource{}
+			named(p, "toolgate-fence").Env[0].Value = ""
+		}, "not as the injector makes it"},
+		{"volume of another machine", func(p *corev1.Pod) {
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "mine", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "evil.example"}}})
+		}, "mounted by the node over the network"},
+		{"probe elsewhere", func(p *corev1.Pod) {
+			tool(p).LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: "169.254.169.254"}}}
+		}, "take host out of those of tool"},
+		{"hook elsewhere", func(p *corev1.Pod) {
+			tool(p).Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{TCPSocket: &corev1.TCPSocketAction{Host: "evil.example"}}}
+		}, "take host out of those of tool"},
 		{"root", func(p *corev1.Pod) { tool(p).SecurityContext.RunAsUser = ptr[int64](0) }, "set securityContext.runAsUser of tool"},
 		{"nobody knows who", func(p *corev1.Pod) { tool(p).SecurityContext.RunAsUser = nil }, "set securityContext.runAsUser of tool"},
 		{"escalation", func(p *corev1.Pod) { tool(p).SecurityContext.AllowPrivilegeEscalation = nil }, "in the securityContext of tool"},
@@ -251,6 +328,7 @@ func TestUpdates(t *testing.T) {
 		{"tool changed", "", made, func(p *corev1.Pod) { p.Annotations["toolgate/tool"] = "mail" }, "annotations that begin with toolgate/"},
 		{"status changed", "status", made, func(p *corev1.Pod) { p.Annotations["toolgate/status"] = "{}" }, "annotations that begin with toolgate/"},
 		{"sidecar's image changed", "", made, func(p *corev1.Pod) { named(p, "toolgate").Image = "pause:1" }, "pause:1"},
+		{"sidecar of an older release", "", made, func(p *corev1.Pod) { named(p, "toolgate").Image = "ghcr.io/toolgate/sidecar:0.0.1" }, "sidecar:0.0.1"},
 		{"fence's image changed", "", made, func(p *corev1.Pod) { named(p, "toolgate-fence").Image = "pause:1" }, "must have an image of"},
 		{"another label", "", made, func(p *corev1.Pod) { p.Labels["app"] = "x" }, ""},
 		{"tool's image changed", "", made, func(p *corev1.Pod) { tool(p).Image = "tool:3" }, ""},

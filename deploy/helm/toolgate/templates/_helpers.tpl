@@ -114,6 +114,16 @@ priorityClassName: {{ . }}
 {{- if or .Values.killSwitch.tokensSecret .Values.killSwitch.oidc.issuer }}true{{ end }}
 {{- end }}
 
+{{- /* "true" where the injector makes the token of a first admin, since there is no other way to ask. */}}
+{{- define "toolgate.killSwitch.admin" -}}
+{{- if and .Values.killSwitch.enabled (not (include "toolgate.killSwitch.open" .)) (include "toolgate.webhook" .) (not .Values.certManager.enabled) }}true{{ end }}
+{{- end }}
+
+{{- /* "true" where nobody has a token. */}}
+{{- define "toolgate.killSwitch.nobody" -}}
+{{- if not (or (include "toolgate.killSwitch.open" .) (include "toolgate.killSwitch.admin" .)) }}true{{ end }}
+{{- end }}
+
 {{- /* Namespaces whose pods are gated. It is the same for webhook and policies, so that neither judges what the other leaves. */}}
 {{- define "toolgate.namespaceSelector" -}}
 matchExpressions:

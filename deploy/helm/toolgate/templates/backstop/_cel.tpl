@@ -12,6 +12,12 @@
 (c.image == '{{ $repository }}' || c.image.startsWith('{{ $repository }}:') || c.image.startsWith('{{ $repository }}@'))
 {{- end }}
 
+{{- /* A container of ours takes its config from its own text, runs nothing of the author's, and has at its places what is ours. What others add for a
+cloud's identity, below /var/run/secrets, may stand beside it. */}}
+{{- define "toolgate.cel.asMade" -}}
+!has(c.lifecycle) && !has(c.envFrom) && c.?env.orValue([]).filter(e, e.name == 'TOOLGATE_CONFIG' && has(e.value)).size() == 1 && c.?env.orValue([]).all(e, !(e.name in ['SSL_CERT_FILE', 'SSL_CERT_DIR', 'GODEBUG']) && (e.name != 'TOOLGATE_CONFIG' || has(e.value))) && c.?volumeMounts.orValue([]).all(m, (m.name in ['toolgate-ca', 'toolgate-state', 'toolgate-token', 'toolgate-secrets'] ? {'toolgate-ca': '/var/run/toolgate/ca', 'toolgate-state': '/var/lib/toolgate', 'toolgate-token': '/var/run/secrets/toolgate', 'toolgate-secrets': '/etc/toolgate/secrets'}[m.name] == m.mountPath && !has(m.subPath) && !has(m.subPathExpr) : m.mountPath.startsWith('/var/run/secrets/') && !m.mountPath.contains('..') && !m.mountPath.contains('//') && !m.mountPath.startsWith('/var/run/secrets/toolgate')))
+{{- end }}
+
 {{- /* On an update, whether init container c has the image that it had: a chart that names a new repository must not refuse what the
 kubelet reports of pods that run. */}}
 {{- define "toolgate.cel.sameImage" -}}
@@ -38,10 +44,15 @@ c.?securityContext.?runAsUser.orValue(-1) != {{ int64 .Values.sidecar.uid }} && 
 
 {{- /* Of the chart's volumes, the CA's alone and that read-only. */}}
 {{- define "toolgate.cel.mounts" -}}
-c.?volumeMounts.orValue([]).all(m, !(m.name in ['toolgate-state', 'toolgate-token', 'toolgate-secrets']) && (m.name != 'toolgate-ca' || m.?readOnly.orValue(false)))
+c.?volumeMounts.orValue([]).all(m, !(m.name in ['toolgate-ca-key', 'toolgate-state', 'toolgate-token', 'toolgate-secrets']) && (m.name != 'toolgate-ca' || m.?readOnly.orValue(false)))
 {{- end }}
 
 {{- /* No value of the sidecar's Secret as an environment variable. */}}
 {{- define "toolgate.cel.env" -}}
 c.?env.orValue([]).all(e, e.?valueFrom.?secretKeyRef.?name.orValue('') != '{{ .Values.sidecar.secretName }}') && c.?envFrom.orValue([]).all(e, e.?secretRef.?name.orValue('') != '{{ .Values.sidecar.secretName }}')
+{{- end }}
+
+{{- /* No probe and no hook of container c has the kubelet ask another host than the pod. */}}
+{{- define "toolgate.cel.asksItself" -}}
+[c.?livenessProbe, c.?readinessProbe, c.?startupProbe, c.?lifecycle.?postStart, c.?lifecycle.?preStop].all(h, h.?httpGet.?host.orValue('') == '' && h.?tcpSocket.?host.orValue('') == '')
 {{- end }}

@@ -26,6 +26,11 @@
     'toolgate: in transparent mode every container must give up what could take the sidecar\'s user id; set allowPrivilegeEscalation: false and capabilities.drop: [ALL] in the securityContext of ' + {{ include "toolgate.cel.names" (list "variables.others" "c.?securityContext.?allowPrivilegeEscalation.orValue(true) == false && c.?securityContext.?capabilities.?drop.orValue([]).exists(d, d.upperAscii() == 'ALL')") }}
   reason: Forbidden
 - expression: >-
+    !variables.creates || !variables.fenced || variables.others.all(c, {{ include "toolgate.cel.asksItself" . }})
+  messageExpression: >-
+    'toolgate: in transparent mode the node must not be sent elsewhere by a probe or lifecycle hook; take host out of those of ' + {{ include "toolgate.cel.names" (list "variables.others" (include "toolgate.cel.asksItself" .)) }}
+  reason: Forbidden
+- expression: >-
     variables.ephemeral.all(c, c.?securityContext.?runAsNonRoot.orValue(false) && c.?securityContext.?runAsUser.orValue(0) > 0 && c.?securityContext.?allowPrivilegeEscalation.orValue(true) == false && c.?targetContainerName.orValue('') != 'toolgate')
   messageExpression: >-
     'toolgate: ephemeral container ' + variables.ephemeral.map(c, c.name).join(', ') + ' must set runAsNonRoot: true, a runAsUser other than 0 and {{ $uid }}, and allowPrivilegeEscalation: false, and must not target container toolgate; use kubectl debug --profile=restricted --custom'

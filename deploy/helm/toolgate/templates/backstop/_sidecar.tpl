@@ -10,18 +10,18 @@
   message: 'toolgate: init container "toolgate" must have restartPolicy: Always; take the container out of the pod and let the injector add it'
   reason: Forbidden
 - expression: >-
-    variables.sidecar.all(c, {{ include "toolgate.cel.sameImage" . }} || {{ include "toolgate.cel.imageOf" (list . .Values.sidecar.image) }})
+    variables.sidecar.all(c, variables.creates ? {{ include "toolgate.cel.imageOf" (list . .Values.sidecar.image) }} : {{ include "toolgate.cel.sameImage" . }})
   messageExpression: >-
-    'toolgate: container "toolgate" has the image ' + variables.sidecar.map(c, c.image).join(', ') + ', expected one of {{ include "toolgate.repository" (list . .Values.sidecar.image) }}; take the container out of the pod and let the injector add it'
+    'toolgate: container "toolgate" has the image ' + variables.sidecar.map(c, c.image).join(', ') + ', expected one of {{ include "toolgate.repository" (list . .Values.sidecar.image) }}, as the injector gave it; take the container out of the pod and let the injector add it, and restart a pod for a new one'
   reason: Forbidden
 - expression: >-
-    !variables.creates || variables.sidecar.all(c, !has(c.command) && c.?args.orValue([]).size() > 0 && c.args[0] == 'run' && c.?securityContext.?runAsUser.orValue(-1) == {{ int64 .Values.sidecar.uid }} && {{ include "toolgate.cel.notPrivileged" . }} && c.?securityContext.?capabilities.?add.orValue([]).size() == 0)
+    !variables.creates || variables.sidecar.all(c, !has(c.command) && c.?args.orValue([]) == ['run', '--config', 'env:TOOLGATE_CONFIG'] && {{ include "toolgate.cel.asMade" . }} && c.?securityContext.?runAsUser.orValue(-1) == {{ int64 .Values.sidecar.uid }} && {{ include "toolgate.cel.notPrivileged" . }} && c.?securityContext.?capabilities.?add.orValue([]).size() == 0)
   message: 'toolgate: init container "toolgate" is not as the injector makes it; take it out of the pod and let the injector add it'
   reason: Forbidden
 - expression: >-
-    !variables.creates || (variables.inits.size() > variables.ahead && variables.inits[variables.ahead].name == 'toolgate')
+    !variables.creates || (variables.gated.size() > 0 && variables.gated[0].name == 'toolgate')
   messageExpression: >-
-    'toolgate: init container "toolgate" must come before ' + variables.inits.filter(c, c.name != 'toolgate' && c.name != 'toolgate-fence').map(c, c.name).join(', ') + ': what runs before it is not gated. Another injector has put its own first: exclude this namespace from it'
+    'toolgate: init container "toolgate" must come before ' + variables.gated.filter(c, c.name != 'toolgate').map(c, c.name).join(', ') + ': what runs before it is not gated. Another injector has put its own first: exclude this namespace from it'
   reason: Forbidden
 - expression: >-
     !variables.creates || (variables.fenced ? variables.inits.size() > 0 && variables.inits[0].name == 'toolgate-fence' : variables.fence.size() == 0)
@@ -30,11 +30,21 @@
     the annotation toolgate/mode
   reason: Forbidden
 - expression: >-
-    variables.fence.all(c, {{ include "toolgate.cel.sameImage" . }} || {{ include "toolgate.cel.imageOf" (list . .Values.fence.image) }})
+    variables.fence.all(c, variables.creates ? {{ include "toolgate.cel.imageOf" (list . .Values.fence.image) }} : {{ include "toolgate.cel.sameImage" . }})
   message: 'toolgate: init container "toolgate-fence" must have an image of {{ include "toolgate.repository" (list . .Values.fence.image) }}; take it out of the pod and let the injector add it'
   reason: Forbidden
 - expression: >-
-    !variables.creates || variables.fence.all(c, !has(c.command) && !has(c.restartPolicy) && c.?args.orValue([]).size() > 0 && c.args[0] == 'netinit' && !c.args.exists(a, a in ['--check', '--remove']) && {{ include "toolgate.cel.notPrivileged" . }} && c.?securityContext.?capabilities.?add.orValue([]).all(a, a == 'NET_ADMIN'))
+    !variables.creates || variables.fence.all(c, !has(c.command) && !has(c.restartPolicy) && {{ include "toolgate.cel.asMade" . }} && c.?args.orValue([]).size() > 4 && c.args[0] == 'netinit' && c.args[1] == '--config' && c.args[2] == 'env:TOOLGATE_CONFIG' && c.args[3] == '--proxy-uid' && c.args[4] == '{{ int64 .Values.sidecar.uid }}' && c.args.filter(a, a.startsWith('-') && !(a in ['--tool-uid', '--loopback', '--ipv4-only'])).size() == 2 && {{ include "toolgate.cel.notPrivileged" . }} && c.?securityContext.?capabilities.?add.orValue([]).all(a, a == 'NET_ADMIN'))
   message: 'toolgate: init container "toolgate-fence" is not as the injector makes it; take it out of the pod and let the injector add it'
   reason: Forbidden
+- expression: >-
+    !variables.creates || object.spec.?volumes.orValue([]).all(v, (!(v.name in ['toolgate-ca', 'toolgate-state']) || has(v.emptyDir)) && (v.name != 'toolgate-secrets' || v.?secret.?secretName.orValue('') == '{{ .Values.sidecar.secretName }}') && (v.name != 'toolgate-token' || v.?projected.?sources.orValue([]).all(s, has(s.serviceAccountToken) || s.?configMap.?name.orValue('') == 'kube-root-ca.crt')))
+  message: 'toolgate: a volume whose name begins with toolgate- is not as the injector makes it; take it out of the pod and let the injector add it'
+  reason: Forbidden
+{{- if eq .Values.injection.mode "policy" }}
+- expression: >-
+    !variables.creates || {{ include "toolgate.policy.tool" . }} in {{ keys .Values.manifests | sortAlpha | toJson }}
+  message: 'toolgate: the pod, or its namespace, must name in toolgate/tool one of the tools {{ keys .Values.manifests | sortAlpha | join ", " }}'
+  reason: Forbidden
+{{- end }}
 {{- end }}

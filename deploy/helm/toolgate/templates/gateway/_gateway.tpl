@@ -1,3 +1,9 @@
+{{- /* "true" where the gateway follows the chart's own kill switch by default: not on an existing NATS, for which it would need credentials, and not
+where gateway.config has its own. */}}
+{{- define "toolgate.gateway.killSwitch" -}}
+{{- if and .Values.killSwitch.enabled (not .Values.killSwitch.nats.external) (not (hasKey .Values.gateway.config "killSwitch")) }}true{{ end }}
+{{- end }}
+
 {{- /* The gateway's config: what the values say, over what follows from the chart. It knows the tools of .Values.manifests. */}}
 {{- define "toolgate.gateway.config" -}}
 {{- $v := .Values }}{{- $tools := keys $v.manifests | sortAlpha }}
@@ -20,6 +26,12 @@
   "identity" (dict "issuers" (list (merge (dict "audiences" (list $v.sidecar.tokenAudience)
     "claims" (dict "tenant" "kubernetes.io.namespace" "agent" "kubernetes.io.serviceaccount.name" "task" "kubernetes.io.pod.name")) $issuer)))
 }}
+{{- if include "toolgate.gateway.killSwitch" . }}
+{{- $nats := dict "servers" (include "toolgate.killSwitch.servers" . | fromJsonArray) "publicKeyFile" "/etc/toolgate/killswitch/public-key"
+  "caFile" "/etc/toolgate/killswitch/ca.crt" "tokenFile" "/var/run/secrets/toolgate/killswitch-token"
+  "credentialsURL" (printf "https://%s:15030/v1/sidecar-credentials" (include "toolgate.killSwitch.host" .)) }}
+{{- $base = merge $base (dict "killSwitch" (dict "stateDir" "/var/lib/toolgate" "nats" $nats)) }}
+{{- end }}
 {{- $given := dict }}
 {{- range list "identity" "egress" "log" }}
 {{- if hasKey $v.sidecar.config . }}{{- $_ := set $given . (get $v.sidecar.config .) }}{{- end }}

@@ -14,6 +14,9 @@
 {{- else }}
 - --webhook-config={{ include "toolgate.fullname" . }}-injector
 - --files=/run/toolgate
+{{- if include "toolgate.killSwitch.admin" . }}
+- --killswitch-admin
+{{- end }}
 {{- end }}
 {{- end }}
 

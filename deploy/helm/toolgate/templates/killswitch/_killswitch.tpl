@@ -65,6 +65,8 @@ tls: {{ include "toolgate.killSwitch.tlsSecret" . }}
 key: {{ include "toolgate.killSwitch.keySecret" . }}
 {{- if $k.tokensSecret }}
 tokens: {{ $k.tokensSecret }}
+{{- else if include "toolgate.killSwitch.admin" . }}
+tokens: {{ include "toolgate.fullname" . }}-killswitch-admin
 {{- end }}
 {{- if $k.oidc.clientSecret }}
 oidc: {{ $k.oidc.clientSecret }}
@@ -137,16 +139,21 @@ spec:
         - {name: {{ $volume }}, mountPath: /etc/killswitch/{{ $volume }}, readOnly: true}
         {{- end }}
         {{- include "toolgate.killSwitch.issuerMounts" . | nindent 8 }}
-        {{- if not (include "toolgate.killSwitch.open" .) }}
+        {{- if include "toolgate.killSwitch.nobody" . }}
         - {name: tokens, mountPath: /etc/killswitch/tokens, readOnly: true}
         {{- end }}
   volumes:
     {{- range $volume, $secret := include "toolgate.killSwitch.secrets" . | fromYaml }}
     - name: {{ $volume }}
+      {{- if eq $volume "tokens" }}
+      # Not the token itself, which may stand beside its hash.
+      secret: {secretName: {{ $secret }}, defaultMode: 0440, items: [{key: tokens, path: tokens}]}
+      {{- else }}
       secret: {secretName: {{ $secret }}, defaultMode: 0440}
+      {{- end }}
     {{- end }}
     {{- include "toolgate.killSwitch.issuerVolumes" . | nindent 4 }}
-    {{- if not (include "toolgate.killSwitch.open" .) }}
+    {{- if include "toolgate.killSwitch.nobody" . }}
     - name: tokens
       configMap: {name: {{ $name }}-tokens}
     {{- end }}

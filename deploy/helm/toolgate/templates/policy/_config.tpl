@@ -20,6 +20,7 @@
 {{- end }}
 {{- $defaults := dict "identity" (dict "issuers" (list $issuer)) }}
 {{- $intercept := dict "caOutFile" "/var/run/toolgate/ca/ca.pem" "bundleOutFile" "/var/run/toolgate/ca/ca-bundle.pem" }}
+{{- if not (dig "intercept" "caCertFile" "" $given) }}{{- $_ := set $intercept "caStateDir" "/var/lib/toolgate-ca" }}{{- end }}
 {{- with $v.sidecar.ca.extra }}{{- $_ := set $intercept "extraCAs" . }}{{- end }}
 {{- $fixed := dict
   "apiVersion" "toolgate/v1"

@@ -33,6 +33,7 @@ Object.spec.initContainers{
   {{- end }}
   volumeMounts: [
     Object.spec.initContainers.volumeMounts{name: 'toolgate-ca', mountPath: '/var/run/toolgate/ca'},
+    Object.spec.initContainers.volumeMounts{name: 'toolgate-ca-key', mountPath: '/var/lib/toolgate-ca'},
     Object.spec.initContainers.volumeMounts{name: 'toolgate-state', mountPath: '/var/lib/toolgate'},
     Object.spec.initContainers.volumeMounts{name: 'toolgate-token', mountPath: '/var/run/secrets/toolgate', readOnly: true},
     Object.spec.initContainers.volumeMounts{name: 'toolgate-secrets', mountPath: '/etc/toolgate/secrets', readOnly: true}
@@ -44,6 +45,7 @@ Object.spec.initContainers{
 {{- $v := .Values -}}
 [
   Object.spec.volumes{name: 'toolgate-ca', emptyDir: Object.spec.volumes.emptyDir{medium: 'Memory', sizeLimit: '4Mi'}},
+  Object.spec.volumes{name: 'toolgate-ca-key', emptyDir: Object.spec.volumes.emptyDir{medium: 'Memory', sizeLimit: '1Mi'}},
   Object.spec.volumes{name: 'toolgate-state', emptyDir: Object.spec.volumes.emptyDir{sizeLimit: '64Mi'}},
   Object.spec.volumes{name: 'toolgate-secrets', secret: Object.spec.volumes.secret{secretName: {{ $v.sidecar.secretName | toJson }}, optional: true}},
   Object.spec.volumes{name: 'toolgate-token', projected: Object.spec.volumes.projected{sources: [
@@ -62,12 +64,17 @@ either, so the user's own by one name counts for both. Call with (list "containe
 {{- define "toolgate.policy.containers" -}}
 {{ index . 2 }}.transformList(i, c, [
   JSONPatch{op: 'add', path: '/spec/{{ index . 0 }}/' + string(i + {{ index . 1 }}) + '/env', value: c.?env.orValue([]) + variables.env.filter(e, !c.?env.orValue([]).exists(o, o.name.lowerAscii() == e.name.lowerAscii()))},
-  JSONPatch{op: 'add', path: '/spec/{{ index . 0 }}/' + string(i + {{ index . 1 }}) + '/volumeMounts', value: c.?volumeMounts.orValue([]) + [Object.spec.containers.volumeMounts{name: 'toolgate-ca', mountPath: '/var/run/toolgate/ca', readOnly: true}]{{ if index . 3 }} +
-    (c.?volumeMounts.orValue([]).exists(m, '/etc/ssl/certs/ca-certificates.crt'.startsWith(m.mountPath)) ? [] : [Object.spec.containers.volumeMounts{name: 'toolgate-ca', mountPath: '/etc/ssl/certs/ca-certificates.crt', subPath: 'ca-bundle.pem', readOnly: true}]){{ end }}}
+  JSONPatch{op: 'add', path: '/spec/{{ index . 0 }}/' + string(i + {{ index . 1 }}) + '/volumeMounts', value: c.?volumeMounts.orValue([]).filter(m, m.name != 'toolgate-ca') + [Object.spec.containers.volumeMounts{name: 'toolgate-ca', mountPath: '/var/run/toolgate/ca', readOnly: true}]{{ if index . 3 }} +
+    (c.?volumeMounts.orValue([]).exists(m, m.name != 'toolgate-ca' && '/etc/ssl/certs/ca-certificates.crt'.startsWith(m.mountPath)) ? [] : [Object.spec.containers.volumeMounts{name: 'toolgate-ca', mountPath: '/etc/ssl/certs/ca-certificates.crt', subPath: 'ca-bundle.pem', readOnly: true}]){{ end }}}
 ]).flatten()
 {{- end }}
 
 {{- /* A key of the pod's metadata. Call with (list "labels" key "CEL of the value"). */}}
 {{- define "toolgate.policy.metadata" -}}
 [has(object.metadata.{{ index . 0 }}) ? JSONPatch{op: 'add', path: '/metadata/{{ index . 0 }}/' + jsonpatch.escapeKey('{{ index . 1 }}'), value: {{ index . 2 }}} : JSONPatch{op: 'add', path: '/metadata/{{ index . 0 }}', value: {'{{ index . 1 }}': {{ index . 2 }}}}]
+{{- end }}
+
+{{- /* The tool that a pod names, or its namespace. */}}
+{{- define "toolgate.policy.tool" -}}
+object.metadata.?annotations[?'toolgate/tool'].orValue(namespaceObject.metadata.?labels[?'toolgate/tool'].orValue(''))
 {{- end }}
