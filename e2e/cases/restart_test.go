@@ -14,6 +14,10 @@ import (
 
 func podCases() []replay {
 	return []replay{
+		{"K8S-13", "istio traffic-capture limits; gh-aw-firewall#9",
+			"UDP to 443, DNS over UDP and TCP to other servers, ICMP, SCTP, UDP-Lite from a tool", "nothing leaves the pod; names come from the sidecar's own server", otherProtocols},
+		{"K8S-15", "CVE-2023-27594 (cilium)",
+			"TCP and UDP over IPv6 from a tool, in a pod of both families", "captured and denied, or refused, as over IPv4", overIPv6},
 		{"K8S-16", "CVE-2023-27595 (cilium)",
 			"a tool that dials without pause, at addresses of both families, while the sidecar is killed and started ten times",
 			"nothing of the tool's leaves the pod; it is refused, or denied, or its allowed calls pass", restarts},
@@ -66,6 +70,40 @@ func (h hammering) stop(t *testing.T) map[string]int {
 			t.Fatalf("the tool says %q", line)
 		}
 		counts[line[:i]] += n
+	}
+}
+
+// otherProtocols is K8S-13.
+func otherProtocols(t *testing.T, w *world) {
+	p := w.lab.pod(t)
+	for _, address := range []string{addrE1, "[" + addrE6 + "]"} {
+		p.expect(t, uid1, "udp", address+":443", "not permitted")
+		p.expect(t, uid1, "udplite", address+":443", "not permitted", "not supported") // by the kernel at hand
+		p.expect(t, uid1, "sctp", address+":443", "not permitted", "not supported") // by the kernel at hand
+	}
+	p.expect(t, uid1, "icmp", addrE1+":0", "not permitted")
+	p.expect(t, uid1, "icmp6", "["+addrE6+"]:0", "not permitted")
+	fenceNames(t, p)
+}
+
+// overIPv6 is K8S-15: what is sent to an IPv6 address fares as what is sent to an IPv4 one.
+func overIPv6(t *testing.T, w *world) {
+	p := w.lab.pod(t)
+	h := p.hammer(t, uid1, "["+addrE6+"]:443=evil.test", "["+addrE6+"]:8443=evil.test")
+	p.expect(t, uid1, "udp", "["+addrE6+"]:443", "not permitted")
+	p.expect(t, uid1, "udp", "["+addrE6+"]:8443", "not permitted")
+	if out, code := p.curl(t, uid1, "upstream-ca.pem", append(resolve("a.wild.test", "["+addrE6+"]"), "https://a.wild.test/")...); code != 0 {
+		t.Errorf("an allowed host over IPv6: exit %d, %s", code, out)
+	}
+	counts := h.stop(t)
+	p.tap.only(t)
+	for what, n := range counts {
+		if strings.HasSuffix(what, " through") && n > 0 {
+			t.Errorf("%s: %d", what, n)
+		}
+	}
+	if counts["["+addrE6+"]:443=evil.test denied"] == 0 {
+		t.Errorf("the tool was never denied: %v", counts)
 	}
 }
 
