@@ -79,7 +79,7 @@ func otherProtocols(t *testing.T, w *world) {
 	for _, address := range []string{addrE1, "[" + addrE6 + "]"} {
 		p.expect(t, uid1, "udp", address+":443", "not permitted")
 		p.expect(t, uid1, "udplite", address+":443", "not permitted", "not supported") // by the kernel at hand
-		p.expect(t, uid1, "sctp", address+":443", "not permitted", "not supported") // by the kernel at hand
+		p.expect(t, uid1, "sctp", address+":443", "not permitted", "not supported")    // by the kernel at hand
 	}
 	p.expect(t, uid1, "icmp", addrE1+":0", "not permitted")
 	p.expect(t, uid1, "icmp6", "["+addrE6+"]:0", "not permitted")
