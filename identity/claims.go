@@ -14,11 +14,17 @@ import (
 // maxClaim is the longest mapped claim in bytes; names end up in logs, keys and labels.
 const maxClaim = 256
 
+// typeTxnToken is the typ of a transaction token, and txnClaims what it must carry, whoever issued it
+// (draft-ietf-oauth-transaction-tokens-10).
+const typeTxnToken = "txntoken+jwt"
+
+var txnClaims = []string{"iat", "exp", "txn", "sub", "scope", "req_wl"}
+
 // endOfTime is the year 9999, after which times do not format (RFC 3339).
 var endOfTime = float64(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
 
 // registered are the names that this package or go-oidc reads, whatever the mapping says.
-var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "nonce", "at_hash", "_claim_names", "_claim_sources"}
+var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "nonce", "at_hash", "cnf", "_claim_names", "_claim_sources"}
 
 func guardedNames(m ClaimMap, require []string) []string {
 	names := slices.Concat(registered, m.Subject, m.Tenant, m.Agent, m.Task, m.Run, m.Scopes, m.Roles, m.TokenID, require)
@@ -42,6 +48,11 @@ func (i *issuer) check(t *rawToken, now time.Time) (*Caller, error) {
 	case !slices.Contains(i.types, t.typ):
 		return nil, invalid("type")
 	case t.claims.hasVariant(i.guarded...):
+		return nil, invalid("claim")
+	case t.claims["cnf"] != nil:
+		// It is for the holder of a key (RFC 7800), by DPoP or a client certificate, and nobody here proves that to us.
+		return nil, invalid("bound")
+	case t.typ == typeTxnToken && !hasAll(t.claims, txnClaims):
 		return nil, invalid("claim")
 	}
 	if err := i.checkAudience(t.claims); err != nil {

@@ -30,7 +30,7 @@ var (
 )
 
 // InvalidError says why a token is not accepted. Reason is one of a closed set of words, safe to log and to count.
-type InvalidError struct{ Reason string } // "malformed", "issuer", "algorithm", "key", "signature", "audience", "expired", "not_yet_valid", "lifetime", "type", "claim", "azp", "replayed"
+type InvalidError struct{ Reason string } // "malformed", "issuer", "algorithm", "key", "signature", "audience", "expired", "not_yet_valid", "lifetime", "type", "claim", "azp", "bound", "replayed"
 
 func (e *InvalidError) Error() string { return "token not accepted: " + e.Reason }
 
