@@ -74,6 +74,7 @@ func (c *sidecar) issuer(raw *rawIssuer) identity.Issuer {
 		URL: raw.Issuer.V, JWKSURL: raw.JWKSURL.V, Audiences: plain(raw.Audiences.V), Algorithms: plain(raw.Algorithms.V),
 		Types: plain(raw.Types.V), AuthorizedParties: plain(raw.AuthorizedParties.V), Leeway: raw.Leeway.V,
 		MaxLifetime: raw.MaxLifetime.V, Claims: claims(&raw.Claims.V), TokenFile: c.secretFile(raw.TokenFile),
+		Require: plain(raw.Require.V), Replay: raw.Replay.V.mode(),
 	}
 	if _, pool := c.roots(raw.CAFile); pool != nil {
 		is.Client = keyClient(pool)

@@ -79,6 +79,8 @@ type rawIssuer struct {
 	AuthorizedParties field[[]field[string]]    `key:"authorizedParties" is:"nonempty" doc:"Allowed azp values; needed for tokens with several audiences."`
 	Leeway            field[time.Duration]      `key:"leeway" default:"30s" min:"1s" max:"60s" doc:"Clock skew allowed for exp, nbf and iat."`
 	MaxLifetime       field[time.Duration]      `key:"maxLifetime" min:"1s" max:"8760h" doc:"Longest lifetime (exp less iat) of a token. Missing: no limit."`
+	Require           field[[]field[string]]    `key:"require" doc:"Claims that a token must carry besides sub, aud and exp; a.b walks into objects."`
+	Replay            field[replayMode]         `key:"replay" default:"off" doc:"How often a token may be used. once: for one call. bind: by the first workload that used it. Both need maxLifetime, and a claims.tokenID in each token."`
 	CAFile            field[string]             `key:"caFile" is:"blank" doc:"PEM file of the roots for this issuer, in place of the system's."`
 	TokenFile         field[string]             `key:"tokenFile" is:"blank" doc:"File with a bearer token for discovery and keys, for issuers that show keys only to whom they know; re-read when it changes. It is sent to the origin of jwksURL, or else of issuer, and to no other."`
 	Claims            field[rawClaims]          `key:"claims" doc:"Claims that fill the caller; of several names the first present wins, and a.b walks into objects."`
@@ -92,6 +94,7 @@ type rawClaims struct {
 	Run     field[names] `key:"run" default:"run_id,txn,sid" doc:"Run."`
 	Scopes  field[names] `key:"scopes" default:"scope,scp" doc:"Scopes."`
 	Roles   field[names] `key:"roles" default:"roles" doc:"Roles."`
+	TokenID field[names] `key:"tokenID" is:"nonempty" default:"jti" doc:"What tells a token from all others of its issuer."`
 }
 
 type rawBroker struct {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"regexp"
 
+	"github.com/toolgate/toolgate/identity"
 	"github.com/toolgate/toolgate/killswitch/signals"
 )
 
@@ -174,6 +175,18 @@ type algorithm string
 
 func (algorithm) values() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+}
+
+type replayMode string
+
+func (replayMode) values() []string { return []string{"off", "once", "bind"} }
+
+// mode gives the identity package's word, whose zero value is off.
+func (m replayMode) mode() identity.ReplayMode {
+	if m == "off" {
+		return identity.ReplayOff
+	}
+	return identity.ReplayMode(m)
 }
 
 type authMethod string

@@ -155,7 +155,7 @@ func (c *sidecar) auditOutput() string {
 func claims(raw *rawClaims) identity.ClaimMap {
 	return identity.ClaimMap{
 		Subject: plain(raw.Subject.V), Tenant: plain(raw.Tenant.V), Agent: plain(raw.Agent.V), Task: plain(raw.Task.V),
-		Run: plain(raw.Run.V), Scopes: plain(raw.Scopes.V), Roles: plain(raw.Roles.V),
+		Run: plain(raw.Run.V), Scopes: plain(raw.Scopes.V), Roles: plain(raw.Roles.V), TokenID: plain(raw.TokenID.V),
 	}
 }
 

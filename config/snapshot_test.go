@@ -132,6 +132,7 @@ func TestIssuersArrive(t *testing.T) {
 	equal(t, "issuer", is, identity.Issuer{
 		URL: "https://idp.example/realms/a", Audiences: []string{"toolgate", "other"}, Algorithms: []string{"RS256", "EdDSA"},
 		Types: []string{"at+jwt"}, AuthorizedParties: []string{"app"}, Leeway: 5 * time.Second, MaxLifetime: time.Hour, Claims: claims,
+		Require: []string{"jti", "act.sub"}, Replay: identity.ReplayBind,
 	})
 	if client == nil || client.Timeout != 10*time.Second || client.CheckRedirect == nil {
 		t.Errorf("the client of caFile is %+v", client)

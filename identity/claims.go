@@ -14,14 +14,20 @@ import (
 // maxClaim is the longest mapped claim in bytes; names end up in logs, keys and labels.
 const maxClaim = 256
 
+// typeTxnToken is the typ of a transaction token, and txnClaims what it must carry, whoever issued it
+// (draft-ietf-oauth-transaction-tokens-10).
+const typeTxnToken = "txntoken+jwt"
+
+var txnClaims = []string{"iat", "exp", "txn", "sub", "scope", "req_wl"}
+
 // endOfTime is the year 9999, after which times do not format (RFC 3339).
 var endOfTime = float64(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
 
 // registered are the names that this package or go-oidc reads, whatever the mapping says.
-var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "nonce", "at_hash", "_claim_names", "_claim_sources"}
+var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "nonce", "at_hash", "cnf", "_claim_names", "_claim_sources"}
 
-func guardedNames(m ClaimMap) []string {
-	names := slices.Concat(registered, m.Subject, m.Tenant, m.Agent, m.Task, m.Run, m.Scopes, m.Roles)
+func guardedNames(m ClaimMap, require []string) []string {
+	names := slices.Concat(registered, m.Subject, m.Tenant, m.Agent, m.Task, m.Run, m.Scopes, m.Roles, m.TokenID, require)
 	for _, path := range names {
 		for at, c := range path {
 			if c == '.' {
@@ -43,6 +49,11 @@ func (i *issuer) check(t *rawToken, now time.Time) (*Caller, error) {
 		return nil, invalid("type")
 	case t.claims.hasVariant(i.guarded...):
 		return nil, invalid("claim")
+	case t.claims["cnf"] != nil:
+		// It is for the holder of a key (RFC 7800), by DPoP or a client certificate, and nobody here proves that to us.
+		return nil, invalid("bound")
+	case t.typ == typeTxnToken && !hasAll(t.claims, txnClaims):
+		return nil, invalid("claim")
 	}
 	if err := i.checkAudience(t.claims); err != nil {
 		return nil, err
@@ -55,10 +66,11 @@ func (i *issuer) check(t *rawToken, now time.Time) (*Caller, error) {
 		return nil, invalid("claim")
 	}
 	caller, ok := i.mapClaims(t.claims)
-	if !ok || caller.Subject == "" {
+	if !ok || caller.Subject == "" || !hasAll(t.claims, i.require) || i.replay != ReplayOff && caller.TokenID == "" {
 		return nil, invalid("claim")
 	}
 	caller.Issuer, caller.Expiry = i.url, expiry
+	caller.replay, caller.end = i.replay, expiry.Add(i.leeway)
 	return caller, nil
 }
 
@@ -121,7 +133,7 @@ func (i *issuer) mapClaims(claims object) (*Caller, bool) {
 		to    *string
 	}{
 		{i.claims.Subject, &c.Subject}, {i.claims.Tenant, &c.Tenant}, {i.claims.Agent, &c.Agent}, {i.claims.Task, &c.Task},
-		{i.claims.Run, &c.Run}, {[]string{"jti"}, &c.TokenID},
+		{i.claims.Run, &c.Run}, {i.claims.TokenID, &c.TokenID},
 	} {
 		value, ok := first(claims, m.names)
 		if !ok {
@@ -142,6 +154,21 @@ func (i *issuer) mapClaims(claims object) (*Caller, bool) {
 	c.Scopes, ok1 = asScopes(scopes)
 	c.Roles, ok2 = asRoles(roles)
 	return c, ok1 && ok2
+}
+
+// hasAll reports whether every claim is there and says something.
+func hasAll(claims object, paths []string) bool {
+	for _, path := range paths {
+		value, err := claims.find(path)
+		if err != nil {
+			return false
+		}
+		switch string(value) {
+		case "", "null", `""`, "[]", "{}":
+			return false
+		}
+	}
+	return true
 }
 
 // first returns the first present of several claims, nil when there is none.

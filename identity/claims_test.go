@@ -102,7 +102,8 @@ func TestTypes(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%v %v", tc.types, tc.typ), func(t *testing.T) {
 			w := newWorld(t, func(i *Issuer) { i.Types = tc.types })
-			token := w.mintWith(t, map[string]any{"typ": tc.typ}, nil, "ES256")
+			needed := map[string]any{"txn": "x", "req_wl": "y", "iat": w.Now().Unix()} // of transaction tokens
+			token := w.mintWith(t, map[string]any{"typ": tc.typ}, needed, "ES256")
 			wantResult(t, w.verify(token), tc.reason, token)
 		})
 	}

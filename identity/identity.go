@@ -16,8 +16,11 @@ type Caller struct {
 	Run     string
 	Scopes  []string // nil: the token carries no scope claim; empty: it carries an empty one
 	Roles   []string
-	TokenID string    // jti, may be empty
+	TokenID string    // jti, may be empty unless the issuer limits replays
 	Expiry  time.Time // the token's exp, never zero for a verified caller
+
+	replay ReplayMode
+	end    time.Time // when the token is no longer accepted: Expiry and the leeway
 }
 
 // Errors of Verify, to be tested with errors.Is. Any other error is an *InvalidError.
@@ -27,14 +30,14 @@ var (
 )
 
 // InvalidError says why a token is not accepted. Reason is one of a closed set of words, safe to log and to count.
-type InvalidError struct{ Reason string } // "malformed", "issuer", "algorithm", "key", "signature", "audience", "expired", "not_yet_valid", "lifetime", "type", "claim", "azp"
+type InvalidError struct{ Reason string } // "malformed", "issuer", "algorithm", "key", "signature", "audience", "expired", "not_yet_valid", "lifetime", "type", "claim", "azp", "bound", "replayed"
 
 func (e *InvalidError) Error() string { return "token not accepted: " + e.Reason }
 
 // ClaimMap names the claims that fill a Caller; of several names the first present wins. "act.sub" walks into objects, as does
 // "kubernetes.io.pod.name", though one of the names has a dot in it: every way to split a path is tried, and two that fit are refused.
 type ClaimMap struct {
-	Subject, Tenant, Agent, Task, Run, Scopes, Roles []string
+	Subject, Tenant, Agent, Task, Run, Scopes, Roles, TokenID []string
 }
 
 // DefaultClaims returns the mapping for what a config leaves out.
@@ -47,6 +50,7 @@ func DefaultClaims() ClaimMap {
 		Run:     []string{"run_id", "txn", "sid"},
 		Scopes:  []string{"scope", "scp"},
 		Roles:   []string{"roles"},
+		TokenID: []string{"jti"},
 	}
 }
 
@@ -61,6 +65,8 @@ type Issuer struct {
 	Leeway            time.Duration // for exp, nbf, iat; 0: 30 s; at most 60 s
 	MaxLifetime       time.Duration // longest exp-iat; 0: no limit
 	Claims            ClaimMap
+	Require           []string      // claims that must be there, by paths as in Claims; null, "" and an empty list or object are not there. sub, aud and exp always must
+	Replay            ReplayMode    // how often a token may be used; needs MaxLifetime, and a TokenID in each token
 	TokenFile         string        // with a bearer token for discovery and keys, re-read when it changes; sent to the origin of JWKSURL, or else of URL, and to no other; empty: none
 	Client            *http.Client  // fetches keys; nil: one with timeouts and without redirects. Proxy variables of the environment are never used.
 	SoftTTL           time.Duration // refresh keys in the background after this; 0: 1 h

@@ -36,6 +36,8 @@ type issuer struct {
 	leeway      time.Duration
 	maxLifetime time.Duration
 	claims      ClaimMap
+	require     []string
+	replay      ReplayMode
 	guarded     []string // claim names of which no case variant may appear
 	keys        *keySet
 }
@@ -47,6 +49,7 @@ func newIssuer(c Issuer, now func() time.Time) (*issuer, error) {
 	i := &issuer{
 		url: c.URL, audiences: slices.Clone(c.Audiences), parties: slices.Clone(c.AuthorizedParties),
 		leeway: cmp.Or(c.Leeway, defaultLeeway), maxLifetime: c.MaxLifetime, claims: withDefaults(c.Claims),
+		require: slices.Clone(c.Require), replay: c.Replay,
 		algorithms: slices.Clone(c.Algorithms), types: []string{"jwt", "at+jwt", ""},
 	}
 	if len(i.algorithms) == 0 {
@@ -61,7 +64,7 @@ func newIssuer(c Issuer, now func() time.Time) (*issuer, error) {
 			i.types = append(i.types, normalType(t))
 		}
 	}
-	i.guarded = guardedNames(i.claims)
+	i.guarded = guardedNames(i.claims, i.require)
 	i.keys = newKeySet(c, now)
 	return i, nil
 }
@@ -77,6 +80,17 @@ func checkIssuer(c Issuer) error {
 		if !slices.Contains(asymmetric, alg) {
 			return fmt.Errorf("algorithm %q is not one of %s", alg, strings.Join(asymmetric, ", "))
 		}
+	}
+	if slices.Contains(c.Require, "") {
+		return errors.New("a required claim has no name")
+	}
+	switch c.Replay {
+	case ReplayOff, ReplayOnce, ReplayBind:
+	default:
+		return fmt.Errorf("replay %q is not one of %s, %s, or empty", c.Replay, ReplayOnce, ReplayBind)
+	}
+	if c.Replay != ReplayOff && c.MaxLifetime <= 0 {
+		return errors.New("replay needs a longest lifetime: a token that never ends would have to be remembered for ever")
 	}
 	if c.Leeway < 0 || c.Leeway > maxLeeway {
 		return fmt.Errorf("leeway %s is not within 0 and %s", c.Leeway, maxLeeway)
@@ -126,7 +140,7 @@ func withDefaults(m ClaimMap) ClaimMap {
 	}
 	return ClaimMap{
 		Subject: pick(m.Subject, d.Subject), Tenant: pick(m.Tenant, d.Tenant), Agent: pick(m.Agent, d.Agent), Task: pick(m.Task, d.Task),
-		Run: pick(m.Run, d.Run), Scopes: pick(m.Scopes, d.Scopes), Roles: pick(m.Roles, d.Roles),
+		Run: pick(m.Run, d.Run), Scopes: pick(m.Scopes, d.Scopes), Roles: pick(m.Roles, d.Roles), TokenID: pick(m.TokenID, d.TokenID),
 	}
 }
 

@@ -24,7 +24,7 @@ func TestVerify(t *testing.T) {
 	}
 	want := &Caller{
 		Issuer: w.idp.URL(), Subject: "user:alice", Tenant: "acme", Agent: "helper", Task: "t-1", Run: "r-1", Scopes: []string{"orders:read", "refunds:draft"},
-		Roles: []string{"support", "Billing Admin"}, TokenID: "j-1", Expiry: w.Now().Add(5 * time.Minute),
+		Roles: []string{"support", "Billing Admin"}, TokenID: "j-1", Expiry: w.Now().Add(5 * time.Minute), end: w.Now().Add(5*time.Minute + 30*time.Second),
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

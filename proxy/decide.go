@@ -81,6 +81,9 @@ func (c *call) judgeCaller(ctx context.Context, a *ask) *Denial {
 	if d == nil {
 		d = c.judgeSpeaker() // 3a, of a gateway: whether who comes may speak for this tool and this caller
 	}
+	if d == nil {
+		d = c.judgeReplay() // 3b: whether the token may be used again
+	}
 	return d
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/identity"
 	"github.com/toolgate/toolgate/killswitch"
 )
 
@@ -30,7 +31,8 @@ type Proxy struct {
 	tunnels *registry
 	running requests
 	inner   *innerServer
-	fence   *Fence // nil: none is expected
+	fence   *Fence           // nil: none is expected
+	replays identity.Replays // outlives a reload
 
 	mu        sync.Mutex
 	servers   []*http.Server
