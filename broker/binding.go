@@ -36,15 +36,34 @@ type TokenExchange struct {
 	RevocationURL    string // where dropped tokens are revoked (RFC 7009); empty: nowhere
 	Audience         string
 	Resource         string   // absolute URI without fragment (RFC 8707)
+	Target           Target   // which of them are sent; a JWT's aud is compared with both all the same
 	Scopes           []string // empty: the manifest's requiredScopes
 	ClientAuth       ClientAuth
-	ActorTokenFile   string        // the workload's token; empty: no actor
+	Impersonate      bool          // no actor is sent, and the token may do as the caller; else there must be an actor
+	ActorTokenFile   string        // the workload's token
 	SubjectTokenType string        // empty: urn:ietf:params:oauth:token-type:jwt
 	ActorTokenType   string        // empty: urn:ietf:params:oauth:token-type:jwt
+	GrantType        string        // empty: that of RFC 8693
+	RequestedType    string        // requested_token_type, and the only issued_token_type taken; empty: an access token, and a JWT is taken as well
+	Parameters       []Parameter   // of the form, besides those that this package sets
 	CAFile           string        // roots for TokenURL; empty: the system's
 	MaxTTL           time.Duration // cap of a cached token's life; 0: 15 min
 	Timeout          time.Duration // of one attempt; 0: 10 s
 }
+
+// Target is by which parameters a token endpoint is told for whom the token is.
+type Target string
+
+// What an issuer may want to be told (RFC 8693 section 2.1, RFC 8707 section 2). The zero value is whatever is set.
+const (
+	TargetAudience Target = "audience"
+	TargetResource Target = "resource"
+	TargetBoth     Target = "both"
+	TargetScope    Target = "scope" // neither: the scopes name the API
+)
+
+// Parameter is one more parameter of the form, such as Auth0's connection. Its value is no secret.
+type Parameter struct{ Name, Value string }
 
 // ClientAuth is how the sidecar authenticates to a token endpoint.
 type ClientAuth struct {
@@ -68,7 +87,7 @@ func (b Binding) clone() *Binding {
 	b.Tools, b.Targets = slices.Clone(b.Tools), slices.Clone(b.Targets)
 	if b.TokenExchange != nil {
 		x := *b.TokenExchange
-		x.Scopes = slices.Clone(x.Scopes)
+		x.Scopes, x.Parameters = slices.Clone(x.Scopes), slices.Clone(x.Parameters)
 		b.TokenExchange = &x
 	}
 	if b.Static != nil {
@@ -135,8 +154,79 @@ func (c *TokenExchange) validate() error {
 	if _, ok := joinScopes(c.Scopes); !ok {
 		return errors.New("scopes holds what is no scope")
 	}
+	switch {
+	case c.Impersonate && c.ActorTokenFile != "":
+		return errors.New("an impersonation has no actor")
+	case !c.Impersonate && c.ActorTokenFile == "":
+		return errors.New("a delegation needs an actor: a token file of the workload's")
+	case slices.Contains(neverInjected, c.RequestedType):
+		return errors.New("requestedTokenType names a kind of token that no upstream may be sent")
+	}
+	if err := c.Target.check(c.Audience, c.Resource, c.Scopes); err != nil {
+		return err
+	}
+	if err := checkParameters(c.Parameters); err != nil {
+		return err
+	}
 	if c.MaxTTL < 0 || c.Timeout < 0 {
 		return errors.New("maxTTL and timeout must not be negative")
+	}
+	return nil
+}
+
+// neverInjected are tokens for the issuer or for inside one trust domain; an upstream that saw one could use it elsewhere.
+var neverInjected = []string{
+	"urn:ietf:params:oauth:token-type:refresh_token", "urn:ietf:params:oauth:token-type:id_token",
+	"urn:ietf:params:oauth:token-type:txn_token", "urn:ietf:params:oauth:token-type:id-jag",
+}
+
+// check refuses a target that is not there: the token would be for everything that the issuer serves.
+func (t Target) check(audience, resource string, scopes []string) error {
+	switch t {
+	case "":
+		return nil
+	case TargetAudience, TargetResource, TargetBoth:
+		if t != TargetResource && audience == "" || t != TargetAudience && resource == "" {
+			return fmt.Errorf("target %s needs what it names", t)
+		}
+		return nil
+	case TargetScope:
+		if len(scopes) == 0 {
+			return errors.New("target scope needs scopes: nothing else says for whom the token is")
+		}
+		return nil
+	}
+	return fmt.Errorf("target %q is not one of audience, resource, both, scope", t)
+}
+
+// set adds the parameters that the issuer wants to be told.
+func (t Target) set(form url.Values, audience, resource string) {
+	if audience != "" && (t == "" || t == TargetAudience || t == TargetBoth) {
+		form.Set("audience", audience)
+	}
+	if resource != "" && (t == "" || t == TargetResource || t == TargetBoth) {
+		form.Set("resource", resource)
+	}
+}
+
+// ownParameters are those that this package decides; a second value beside them would be a way around its checks.
+var ownParameters = []string{
+	"grant_type", "subject_token", "subject_token_type", "actor_token", "actor_token_type", "requested_token_type",
+	"audience", "resource", "scope", "client_id", "client_secret", "client_assertion", "client_assertion_type", "assertion",
+}
+
+func checkParameters(list []Parameter) error {
+	seen := make(map[string]bool)
+	for _, p := range list {
+		switch {
+		case p.Name == "" || p.Value == "":
+			return errors.New("a parameter needs a name and a value")
+		case slices.Contains(ownParameters, p.Name):
+			return fmt.Errorf("parameter %q has a setting of its own", p.Name)
+		case seen[p.Name]:
+			return fmt.Errorf("parameter %q is set twice", p.Name)
+		}
+		seen[p.Name] = true
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"regexp"
 
+	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/killswitch/signals"
 )
 
@@ -19,6 +20,7 @@ var compiled = map[string]*regexp.Regexp{
 	namePattern: regexp.MustCompile(namePattern), scopePattern: regexp.MustCompile(scopePattern),
 	methodPattern: regexp.MustCompile(methodPattern), headerPattern: regexp.MustCompile(headerPattern),
 	versionPattern: regexp.MustCompile(versionPattern), lowerPattern: regexp.MustCompile(lowerPattern),
+	parameterPattern: regexp.MustCompile(parameterPattern),
 }
 
 const (
@@ -28,6 +30,8 @@ const (
 	headerPattern  = "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$" // RFC 9110, section 5.1
 	versionPattern = `^[\x21-\x7e]{1,64}$`
 	lowerPattern   = `^[a-z0-9.+/-]{1,64}$`
+
+	parameterPattern = `^[A-Za-z0-9_.-]{1,64}$` // of a form; RFC 6749, section 8.2
 )
 
 // name names a tool, a listener or a binding.
@@ -175,6 +179,21 @@ type algorithm string
 func (algorithm) values() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 }
+
+type exchangeMode string
+
+func (exchangeMode) values() []string { return []string{"delegation", "impersonation"} }
+
+type targetBy string
+
+func (targetBy) values() []string {
+	return texts([]broker.Target{broker.TargetAudience, broker.TargetResource, broker.TargetBoth, broker.TargetScope})
+}
+
+type parameterName string
+
+func (parameterName) pattern() string { return parameterPattern }
+func (parameterName) shape() string   { return "a parameter name such as connection" }
 
 type authMethod string
 
