@@ -12,18 +12,21 @@ import (
 
 // Binding says which credential goes to which targets for which tools. Exactly one of its kinds is set.
 type Binding struct {
-	Name          string
-	Tools         []string
-	Targets       []string // canonical "host:port", exact
-	TokenExchange *TokenExchange
-	Static        *Static
+	Name              string
+	Tools             []string
+	Targets           []string // canonical "host:port", exact
+	TokenExchange     *TokenExchange
+	ClientCredentials *ClientCredentials
+	Static            *Static
 }
 
-// Kind returns "token_exchange" or "static".
+// Kind returns "token_exchange", "client_credentials" or "static".
 func (b *Binding) Kind() string {
 	switch {
 	case b.TokenExchange != nil:
 		return "token_exchange"
+	case b.ClientCredentials != nil:
+		return "client_credentials"
 	case b.Static != nil:
 		return "static"
 	}
@@ -67,12 +70,15 @@ type Parameter struct{ Name, Value string }
 
 // ClientAuth is how the sidecar authenticates to a token endpoint.
 type ClientAuth struct {
-	Method     string // none, client_secret_basic, client_secret_post, private_key_jwt
-	ClientID   string
-	SecretFile string // client_secret_*
-	KeyFile    string // private_key_jwt: PEM, RSA or P-256/384/521 or Ed25519
-	KeyID      string // kid header; empty: none
-	Audience   string // aud of the assertion; empty: TokenURL
+	Method      string // none, client_secret_basic, client_secret_post, private_key_jwt, workload_token, tls_client_auth
+	ClientID    string
+	SecretFile  string // client_secret_*
+	KeyFile     string // private_key_jwt: PEM, RSA or P-256/384/521 or Ed25519
+	TokenFile   string // workload_token: the token that is the assertion
+	CertFile    string // tls_client_auth: PEM, chain from the leaf up
+	CertKeyFile string // tls_client_auth: PEM
+	KeyID       string // kid header; empty: none
+	Audience    string // aud of the assertion; empty: TokenURL
 }
 
 // Static is a secret from a file, re-read when it changes.
@@ -90,6 +96,11 @@ func (b Binding) clone() *Binding {
 		x.Scopes, x.Parameters = slices.Clone(x.Scopes), slices.Clone(x.Parameters)
 		b.TokenExchange = &x
 	}
+	if b.ClientCredentials != nil {
+		c := *b.ClientCredentials
+		c.Scopes, c.Parameters = slices.Clone(c.Scopes), slices.Clone(c.Parameters)
+		b.ClientCredentials = &c
+	}
 	if b.Static != nil {
 		s := *b.Static
 		b.Static = &s
@@ -105,10 +116,15 @@ func (b *Binding) validate() error {
 		return errors.New("tools must name at least one tool, and none may be empty")
 	case len(b.Targets) == 0:
 		return errors.New("targets must name at least one host:port")
-	case b.TokenExchange == nil && b.Static == nil:
-		return errors.New("neither tokenExchange nor static is set")
-	case b.TokenExchange != nil && b.Static != nil:
-		return errors.New("tokenExchange and static are both set")
+	}
+	kinds := 0
+	for _, set := range []bool{b.TokenExchange != nil, b.ClientCredentials != nil, b.Static != nil} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		return fmt.Errorf("%d of tokenExchange, clientCredentials and static are set, not one", kinds)
 	}
 	return nil
 }
@@ -122,6 +138,9 @@ func newBound(bd *Binding, eps endpoints, now func() time.Time) (*bound, error) 
 		}
 		return &bound{Binding: bd, issuer: is}, nil
 	}
+	if bd.ClientCredentials != nil {
+		return boundClient(bd, *bd.ClientCredentials, eps, now)
+	}
 	c := *bd.TokenExchange
 	c.SubjectTokenType = orElse(c.SubjectTokenType, typeJWT)
 	c.ActorTokenType = orElse(c.ActorTokenType, typeJWT)
@@ -134,7 +153,24 @@ func newBound(bd *Binding, eps endpoints, now func() time.Time) (*bound, error) 
 	if err != nil {
 		return nil, err
 	}
-	revoker, err := newRevoker(bd.Name, &c, eps, is.auth, now)
+	revoker, err := newRevoker(&is.tokenClient, place{c.RevocationURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, eps)
+	if err != nil {
+		return nil, err
+	}
+	return &bound{Binding: bd, issuer: is, revoker: revoker, exchange: true, maxTTL: c.MaxTTL, deadline: 2*c.Timeout + maxRetryWait}, nil
+}
+
+func boundClient(bd *Binding, c ClientCredentials, eps endpoints, now func() time.Time) (*bound, error) {
+	c.MaxTTL = orElse(c.MaxTTL, 15*time.Minute)
+	c.Timeout = orElse(c.Timeout, 10*time.Second)
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	is, err := newClientCredentials(bd.Name, c, eps, now)
+	if err != nil {
+		return nil, err
+	}
+	revoker, err := newRevoker(&is.tokenClient, place{c.RevocationURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, eps)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func newExchanger(binding string, c TokenExchange, eps endpoints, now func() tim
 			return nil, fileProblem("actorTokenFile", c.ActorTokenFile, err)
 		}
 	}
-	x.ep, err = eps.get(c.TokenURL, c.CAFile, now)
+	x.ep, err = eps.get(place{c.TokenURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, now)
 	return x, err
 }
 

@@ -32,12 +32,16 @@ func (c *sidecar) bindings() []broker.Binding {
 		switch {
 		case raw.TokenExchange.present && raw.Static.present:
 			c.errorf(raw.Static.at, "found static beside tokenExchange, expected one of the two")
+		case raw.ClientCredentials.present && (raw.TokenExchange.present || raw.Static.present):
+			c.errorf(raw.ClientCredentials.at, "found clientCredentials beside another credential, expected one of the two")
+		case raw.ClientCredentials.present:
+			b.ClientCredentials = c.clientCredentials(raw.ClientCredentials)
 		case raw.TokenExchange.present:
 			b.TokenExchange = c.tokenExchange(raw.TokenExchange)
 		case raw.Static.present:
 			b.Static = c.static(&raw.Static.V)
 		default:
-			c.errorf(f.at, "found a binding without a credential, expected tokenExchange or static")
+			c.errorf(f.at, "found a binding without a credential, expected tokenExchange, clientCredentials or static")
 		}
 		if f.ok && len(c.mistakes) == before {
 			if _, err := broker.New([]broker.Binding{b}, broker.Options{}); err != nil {
@@ -116,6 +120,25 @@ func (c *sidecar) tokenExchange(f field[rawTokenExchange]) *broker.TokenExchange
 	}
 }
 
+func (c *sidecar) clientCredentials(f field[rawClientCredentials]) *broker.ClientCredentials {
+	raw := &f.V
+	if raw.TokenURL.at.line == 0 {
+		return nil // not a mapping
+	}
+	c.endpoint(raw.TokenURL, true)
+	c.endpoint(raw.RevocationURL, true)
+	c.target(f.at, raw.Target, raw.Audience, raw.Resource, raw.Scopes)
+	if raw.ClientAuth.V.Method.V == "none" {
+		c.errorf(raw.ClientAuth.V.Method.at, "found method none, expected another: the client is all that this grant knows")
+	}
+	ca, _ := c.roots(raw.CAFile)
+	return &broker.ClientCredentials{
+		TokenURL: raw.TokenURL.V, RevocationURL: raw.RevocationURL.V, Audience: raw.Audience.V, Resource: raw.Resource.V,
+		Target: broker.Target(raw.Target.V), Scopes: plain(raw.Scopes.V), Parameters: parameters(raw.Parameters.V),
+		ClientAuth: c.clientAuth(raw.ClientAuth), CAFile: ca, MaxTTL: raw.MaxTTL.V, Timeout: raw.Timeout.V,
+	}
+}
+
 // actor returns the file of the actor's token. That there is none must be said, since the issued token then does not tell
 // the workload from the caller.
 func (c *sidecar) actor(f field[rawTokenExchange]) string {
@@ -177,21 +200,29 @@ func (c *sidecar) clientAuth(f field[rawClientAuth]) broker.ClientAuth {
 	raw := &f.V
 	out := broker.ClientAuth{
 		Method: string(raw.Method.V), ClientID: raw.ClientID.V, SecretFile: c.secretFile(raw.SecretFile),
-		KeyFile: c.keyFile(raw.KeyFile), KeyID: raw.KeyID.V, Audience: raw.Audience.V,
+		TokenFile: c.secretFile(raw.TokenFile), KeyID: raw.KeyID.V, Audience: raw.Audience.V,
 	}
 	if !raw.Method.ok {
 		return out
 	}
 	secret := raw.Method.V == "client_secret_basic" || raw.Method.V == "client_secret_post"
 	key := raw.Method.V == "private_key_jwt"
+	token, cert := raw.Method.V == "workload_token", raw.Method.V == "tls_client_auth"
+	if cert {
+		out.CertFile, out.CertKeyFile = c.secretFile(raw.CertFile), c.keyFile(raw.KeyFile)
+	} else {
+		out.KeyFile = c.keyFile(raw.KeyFile)
+	}
 	for _, k := range []struct {
 		name         string
 		f            field[string]
 		needed, used bool
 	}{
-		{"clientID", raw.ClientID, secret || key, true},
+		{"clientID", raw.ClientID, secret || key || cert, true},
 		{"secretFile", raw.SecretFile, secret, secret},
-		{"keyFile", raw.KeyFile, key, key},
+		{"keyFile", raw.KeyFile, key || cert, key || cert},
+		{"certFile", raw.CertFile, cert, cert},
+		{"tokenFile", raw.TokenFile, token, token},
 		{"keyID", raw.KeyID, false, key},
 		{"audience", raw.Audience, false, key},
 	} {

@@ -198,7 +198,7 @@ func (parameterName) shape() string   { return "a parameter name such as connect
 type authMethod string
 
 func (authMethod) values() []string {
-	return []string{"none", "client_secret_basic", "client_secret_post", "private_key_jwt"}
+	return []string{"none", "client_secret_basic", "client_secret_post", "private_key_jwt", "workload_token", "tls_client_auth"}
 }
 
 type logLevel string
