@@ -17,10 +17,12 @@ import (
 	"github.com/toolgate/toolgate/config"
 )
 
-// TestMarkedExamples loads every block that says what it is: "yaml config", "yaml manifest", "yaml revocations" or "yaml signals".
+// TestMarkedExamples loads every block that says what it is: "yaml config", "yaml bindings" (of a config), "yaml manifest",
+// "yaml revocations" or "yaml signals".
 func TestMarkedExamples(t *testing.T) {
 	loaders := map[string]func(path string) error{
 		"config":      func(path string) error { _, err := config.Load(path); return err },
+		"bindings":    loadBindings,
 		"manifest":    func(path string) error { _, _, err := config.LoadManifest(path); return err },
 		"revocations": func(path string) error { _, err := config.LoadRevocations(path); return err },
 		"signals":     func(path string) error { _, err := config.LoadSignals(path); return err },
@@ -34,7 +36,7 @@ func TestMarkedExamples(t *testing.T) {
 			}
 			load := loaders[kind]
 			if load == nil {
-				t.Errorf("%s:%d: a block of YAML is a config, a manifest, revocations or signals, not %q", d.name, b.line, kind)
+				t.Errorf("%s:%d: a block of YAML is a config, bindings, a manifest, revocations or signals, not %q", d.name, b.line, kind)
 				continue
 			}
 			seen[kind]++
@@ -48,9 +50,31 @@ func TestMarkedExamples(t *testing.T) {
 			})
 		}
 	}
-	if seen["config"] == 0 || seen["revocations"] == 0 || seen["signals"] == 0 {
+	if seen["config"] == 0 || seen["bindings"] == 0 || seen["revocations"] == 0 || seen["signals"] == 0 {
 		t.Errorf("the pages have too few examples to load: %v", seen)
 	}
+}
+
+// loadBindings loads a config around the file's broker.
+func loadBindings(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	whole := filepath.Join(filepath.Dir(path), "sidecar.yaml")
+	err = os.WriteFile(whole, append([]byte(`apiVersion: toolgate/v1
+kind: Sidecar
+listeners: [{name: tool, address: "127.0.0.1:15001", tool: draft_refund_request}]
+manifests: ["manifests/*.yaml"]
+identity: {workloadTokenFile: keys/workload-token, issuers: [{issuer: "https://idp.example", audiences: [toolgate]}]}
+intercept: {caOutFile: ca.crt}
+killSwitch: {file: revocations.yaml}
+`), text...), 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = config.Load(whole)
+	return err
 }
 
 // surroundings makes a folder with what examples refer to: the manifest that docs/manifest.md shows, keys and secrets.

@@ -45,7 +45,7 @@ func (a *ask) check(r reply, start, now time.Time) (*oauth2.Token, Reason) {
 	}
 	issued, _ := stringOf(ans.IssuedTokenType)
 	bearer, _ := stringOf(ans.TokenType)
-	if issued != typeAccessToken && issued != typeJWT || !strings.EqualFold(bearer, "Bearer") {
+	if a.exchange && !a.takes(issued) || !strings.EqualFold(bearer, "Bearer") {
 		return nil, BadTokenType
 	}
 	if !absent(ans.Scope) && ans.Scope.Kind() != 'n' { // absent: as asked (RFC 8693, section 2.2.1)
@@ -62,6 +62,14 @@ func (a *ask) check(r reply, start, now time.Time) (*oauth2.Token, Reason) {
 		return nil, reason
 	}
 	return a.checkJWT(&oauth2.Token{AccessToken: token, TokenType: "Bearer", Expiry: expiry}, issued, now)
+}
+
+// takes reports whether an answer may be of this issued_token_type.
+func (a *ask) takes(issued string) bool {
+	if a.issuedType != "" {
+		return issued == a.issuedType
+	}
+	return issued == typeAccessToken || issued == typeJWT
 }
 
 // checkJWT looks into a token that can be looked into.

@@ -15,8 +15,23 @@ import (
 func testAsk() *ask {
 	return &ask{
 		audience: "https://api.orders.test", resource: "https://res.orders.test/", scopes: "orders:read refunds:draft",
-		subject: "user:alice", subjectToken: redact.New(subjectSecret),
+		exchange: true, subject: "user:alice", subjectToken: redact.New(subjectSecret),
 	}
+}
+
+// delegated is testAsk with an actor whose token can be read.
+func delegated() *ask {
+	a := testAsk()
+	a.actor.value = redact.New(fakeJWT(`{"sub":"workload","iss":"https://k8s.test"}`))
+	return a
+}
+
+// orders is the payload of a JWT that is what testAsk asks for, with more.
+func orders(more string) string {
+	if more != "" {
+		more = "," + more
+	}
+	return `{"aud":"https://api.orders.test","sub":"user:alice"` + more + `}`
 }
 
 // withToken is a good answer around another access token.
@@ -73,15 +88,19 @@ func TestAnswerRefused(t *testing.T) {
 		"JWT for no audience":           {jwt(`{"aud":[]}`), WrongAudience},
 		"JWT with a strange audience":   {jwt(`{"aud":{"https://api.orders.test":1}}`), WrongAudience},
 		"JWT with null audience":        {jwt(`{"aud":null}`), WrongAudience},
-		"JWT for another subject":       {jwt(`{"sub":"user:mallory"}`), WrongSubject},
-		"JWT with a strange subject":    {jwt(`{"sub":["user:alice"]}`), WrongSubject},
-		"JWT with an empty act":         {jwt(`{"act":{}}`), WrongActor},
-		"JWT with act a word":           {jwt(`{"act":"agent"}`), WrongActor},
-		"JWT over":                      {jwt(fmt.Sprintf(`{"exp":%d}`, past)), Expired},
-		"JWT with exp a word":           {jwt(`{"exp":"tomorrow"}`), BadAnswer},
-		"JWT wider than its answer":     {jwt(`{"scope":"orders:read admin:all"}`), WiderScope},
-		"JWT with a wider scp":          {jwt(`{"scp":["admin:all"]}`), WiderScope},
-		"JWT with a strange scope":      {jwt(`{"scope":7}`), BadAnswer},
+		"JWT for another subject":       {jwt(`{"aud":"https://api.orders.test","sub":"user:mallory"}`), WrongSubject},
+		"JWT with a strange subject":    {jwt(`{"aud":"https://api.orders.test","sub":["user:alice"]}`), WrongSubject},
+		"JWT with an empty act":         {jwt(orders(`"act":{}`)), WrongActor},
+		"JWT with act a word":           {jwt(orders(`"act":"agent"`)), WrongActor},
+		"JWT over":                      {jwt(orders(fmt.Sprintf(`"exp":%d`, past))), Expired},
+		"JWT with exp a word":           {jwt(orders(`"exp":"tomorrow"`)), BadAnswer},
+		"JWT wider than its answer":     {jwt(orders(`"scope":"orders:read admin:all"`)), WiderScope},
+		"JWT with a wider scp":          {jwt(orders(`"scp":["admin:all"]`)), WiderScope},
+		"JWT with a strange scope":      {jwt(orders(`"scope":7`)), BadAnswer},
+		"JWT without an audience":       {jwt(`{"sub":"user:alice"}`), WrongAudience},
+		"JWT without a subject":         {jwt(`{"aud":"https://api.orders.test"}`), WrongSubject},
+		"JWT narrower than its answer":  {jwt(orders(`"scope":"orders:read"`)), NarrowerScope},
+		"JWT with no scope left":        {jwt(orders(`"scope":""`)), NarrowerScope},
 		"JWT with aud twice":            {jwt(`{"aud":"https://api.orders.test","aud":"https://evil.test"}`), BadAnswer},
 		"JWT whose payload is no JSON":  {jwt(`{"aud":`), BadAnswer},
 		"JWT whose payload is a string": {jwt(`"aud"`), BadAnswer},
@@ -116,13 +135,13 @@ func TestAnswerTaken(t *testing.T) {
 		"lower-case bearer":          {strings.Replace(goodBody(), "Bearer", "bearer", 1), time.Time{}},
 		"scopes in another order":    {goodBody(`"scope":"refunds:draft  orders:read"`), time.Time{}},
 		"an unknown field":           {goodBody(`"refresh_token":"r","x":[1]`), time.Time{}},
-		"JWT that ends earlier":      {strings.Replace(goodBody(`"expires_in":3600`), issuedSecret, fakeJWT(fmt.Sprintf(`{"exp":%d}`, exp.Unix())), 1), exp},
-		"JWT that ends later":        {strings.Replace(goodBody(`"expires_in":10`), issuedSecret, fakeJWT(`{"exp":9e15}`), 1), start.Add(10 * time.Second)},
-		"JWT with all that fits":     {withToken(fakeJWT(`{"aud":["x","https://api.orders.test"],"sub":"user:alice","act":{"sub":"w","act":{}},"scope":"orders:read"}`)), time.Time{}},
-		"JWT for the resource":       {withToken(fakeJWT(`{"aud":"https://res.orders.test/"}`)), time.Time{}},
+		"JWT that ends earlier":      {strings.Replace(goodBody(`"expires_in":3600`), issuedSecret, fakeJWT(orders(fmt.Sprintf(`"exp":%d`, exp.Unix()))), 1), exp},
+		"JWT that ends later":        {strings.Replace(goodBody(`"expires_in":10`), issuedSecret, fakeJWT(orders(`"exp":9e15`)), 1), start.Add(10 * time.Second)},
+		"JWT with all that fits":     {withToken(fakeJWT(`{"aud":["x","https://api.orders.test"],"sub":"user:alice","act":{"sub":"w","act":{}},"scope":"orders:read","scp":["refunds:draft"]}`)), time.Time{}},
+		"JWT for the resource":       {withToken(fakeJWT(`{"aud":"https://res.orders.test/","sub":"user:alice"}`)), time.Time{}},
 		"opaque with two dots":       {withToken("a.b.c"), time.Time{}},
 		"encrypted JWT, five parts":  {withToken("eyJhbGciOiJkaXIifQ.a.b.c.d"), time.Time{}},
-		"issued as a JWT, and is it": {strings.Replace(withToken(fakeJWT(`{}`)), "token-type:access_token", "token-type:jwt", 1), time.Time{}},
+		"issued as a JWT, and is it": {strings.Replace(withToken(fakeJWT(orders(""))), "token-type:access_token", "token-type:jwt", 1), time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tok, reason := testAsk().check(reply{status: 200, body: []byte(c.body)}, start, start)
@@ -133,6 +152,35 @@ func TestAnswerTaken(t *testing.T) {
 				t.Errorf("expires %v, want %v", tok.Expiry, c.want)
 			}
 		})
+	}
+}
+
+// Who asks for a delegation must not be given an impersonation, nor a delegation to somebody else.
+func TestDelegation(t *testing.T) {
+	for name, c := range map[string]struct {
+		more string
+		want Reason
+	}{
+		"no actor in it":   {``, WrongActor},
+		"act null":         {`"act":null`, WrongActor},
+		"another actor":    {`"act":{"sub":"other"}`, WrongActor},
+		"another issuer's": {`"act":{"sub":"workload","iss":"https://evil.test"}`, WrongActor},
+		"ours inside":      {`"act":{"sub":"other","act":{"sub":"workload"}}`, WrongActor},
+		"ours":             {`"act":{"sub":"workload"}`, ""},
+		"ours, its issuer": {`"act":{"sub":"workload","iss":"https://k8s.test"}`, ""},
+		"ours outermost":   {`"act":{"sub":"workload","act":{"sub":"other"}}`, ""},
+	} {
+		tok, reason := delegated().check(reply{status: 200, body: []byte(withToken(fakeJWT(orders(c.more))))}, time.Now(), time.Now())
+		if reason != c.want || (tok == nil) != (c.want != "") {
+			t.Errorf("%s: %q, want %q", name, reason, c.want)
+		}
+	}
+	opaque := testAsk()
+	opaque.actor.value = redact.New(actorSecret)
+	for more, want := range map[string]Reason{``: WrongActor, `"act":{"sub":"somebody"}`: ""} {
+		if _, reason := opaque.check(reply{status: 200, body: []byte(withToken(fakeJWT(orders(more))))}, time.Now(), time.Now()); reason != want {
+			t.Errorf("an opaque actor, %s: %q, want %q", more, reason, want)
+		}
 	}
 }
 

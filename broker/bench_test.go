@@ -15,6 +15,7 @@ func BenchmarkHit(b *testing.B) {
 			s := newTokenServer(b, nil)
 			bd := exchangeBinding(s.URL)
 			if actor {
+				bd.TokenExchange.Impersonate = false
 				bd.TokenExchange.ActorTokenFile = writeFile(b, actorSecret)
 				ageFile(b, bd.TokenExchange.ActorTokenFile)
 			}

@@ -12,18 +12,21 @@ import (
 
 // Binding says which credential goes to which targets for which tools. Exactly one of its kinds is set.
 type Binding struct {
-	Name          string
-	Tools         []string
-	Targets       []string // canonical "host:port", exact
-	TokenExchange *TokenExchange
-	Static        *Static
+	Name              string
+	Tools             []string
+	Targets           []string // canonical "host:port", exact
+	TokenExchange     *TokenExchange
+	ClientCredentials *ClientCredentials
+	Static            *Static
 }
 
-// Kind returns "token_exchange" or "static".
+// Kind returns "token_exchange", "client_credentials" or "static".
 func (b *Binding) Kind() string {
 	switch {
 	case b.TokenExchange != nil:
 		return "token_exchange"
+	case b.ClientCredentials != nil:
+		return "client_credentials"
 	case b.Static != nil:
 		return "static"
 	}
@@ -36,24 +39,46 @@ type TokenExchange struct {
 	RevocationURL    string // where dropped tokens are revoked (RFC 7009); empty: nowhere
 	Audience         string
 	Resource         string   // absolute URI without fragment (RFC 8707)
+	Target           Target   // which of them are sent; a JWT's aud is compared with both all the same
 	Scopes           []string // empty: the manifest's requiredScopes
 	ClientAuth       ClientAuth
-	ActorTokenFile   string        // the workload's token; empty: no actor
+	Impersonate      bool          // no actor is sent, and the token may do as the caller; else there must be an actor
+	ActorTokenFile   string        // the workload's token
 	SubjectTokenType string        // empty: urn:ietf:params:oauth:token-type:jwt
 	ActorTokenType   string        // empty: urn:ietf:params:oauth:token-type:jwt
+	GrantType        string        // empty: that of RFC 8693
+	RequestedType    string        // requested_token_type, and the only issued_token_type taken; empty: an access token, and a JWT is taken as well
+	Parameters       []Parameter   // of the form, besides those that this package sets
 	CAFile           string        // roots for TokenURL; empty: the system's
 	MaxTTL           time.Duration // cap of a cached token's life; 0: 15 min
 	Timeout          time.Duration // of one attempt; 0: 10 s
 }
 
+// Target is by which parameters a token endpoint is told for whom the token is.
+type Target string
+
+// What an issuer may want to be told (RFC 8693 section 2.1, RFC 8707 section 2). The zero value is whatever is set.
+const (
+	TargetAudience Target = "audience"
+	TargetResource Target = "resource"
+	TargetBoth     Target = "both"
+	TargetScope    Target = "scope" // neither: the scopes name the API
+)
+
+// Parameter is one more parameter of the form, such as Auth0's connection. Its value is no secret.
+type Parameter struct{ Name, Value string }
+
 // ClientAuth is how the sidecar authenticates to a token endpoint.
 type ClientAuth struct {
-	Method     string // none, client_secret_basic, client_secret_post, private_key_jwt
-	ClientID   string
-	SecretFile string // client_secret_*
-	KeyFile    string // private_key_jwt: PEM, RSA or P-256/384/521 or Ed25519
-	KeyID      string // kid header; empty: none
-	Audience   string // aud of the assertion; empty: TokenURL
+	Method      string // none, client_secret_basic, client_secret_post, private_key_jwt, workload_token, tls_client_auth
+	ClientID    string
+	SecretFile  string // client_secret_*
+	KeyFile     string // private_key_jwt: PEM, RSA or P-256/384/521 or Ed25519
+	TokenFile   string // workload_token: the token that is the assertion
+	CertFile    string // tls_client_auth: PEM, chain from the leaf up
+	CertKeyFile string // tls_client_auth: PEM
+	KeyID       string // kid header; empty: none
+	Audience    string // aud of the assertion; empty: TokenURL
 }
 
 // Static is a secret from a file, re-read when it changes.
@@ -68,8 +93,13 @@ func (b Binding) clone() *Binding {
 	b.Tools, b.Targets = slices.Clone(b.Tools), slices.Clone(b.Targets)
 	if b.TokenExchange != nil {
 		x := *b.TokenExchange
-		x.Scopes = slices.Clone(x.Scopes)
+		x.Scopes, x.Parameters = slices.Clone(x.Scopes), slices.Clone(x.Parameters)
 		b.TokenExchange = &x
+	}
+	if b.ClientCredentials != nil {
+		c := *b.ClientCredentials
+		c.Scopes, c.Parameters = slices.Clone(c.Scopes), slices.Clone(c.Parameters)
+		b.ClientCredentials = &c
 	}
 	if b.Static != nil {
 		s := *b.Static
@@ -86,10 +116,15 @@ func (b *Binding) validate() error {
 		return errors.New("tools must name at least one tool, and none may be empty")
 	case len(b.Targets) == 0:
 		return errors.New("targets must name at least one host:port")
-	case b.TokenExchange == nil && b.Static == nil:
-		return errors.New("neither tokenExchange nor static is set")
-	case b.TokenExchange != nil && b.Static != nil:
-		return errors.New("tokenExchange and static are both set")
+	}
+	kinds := 0
+	for _, set := range []bool{b.TokenExchange != nil, b.ClientCredentials != nil, b.Static != nil} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		return fmt.Errorf("%d of tokenExchange, clientCredentials and static are set, not one", kinds)
 	}
 	return nil
 }
@@ -103,6 +138,9 @@ func newBound(bd *Binding, eps endpoints, now func() time.Time) (*bound, error) 
 		}
 		return &bound{Binding: bd, issuer: is}, nil
 	}
+	if bd.ClientCredentials != nil {
+		return boundClient(bd, *bd.ClientCredentials, eps, now)
+	}
 	c := *bd.TokenExchange
 	c.SubjectTokenType = orElse(c.SubjectTokenType, typeJWT)
 	c.ActorTokenType = orElse(c.ActorTokenType, typeJWT)
@@ -115,7 +153,24 @@ func newBound(bd *Binding, eps endpoints, now func() time.Time) (*bound, error) 
 	if err != nil {
 		return nil, err
 	}
-	revoker, err := newRevoker(bd.Name, &c, eps, is.auth, now)
+	revoker, err := newRevoker(&is.tokenClient, place{c.RevocationURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, eps)
+	if err != nil {
+		return nil, err
+	}
+	return &bound{Binding: bd, issuer: is, revoker: revoker, exchange: true, maxTTL: c.MaxTTL, deadline: 2*c.Timeout + maxRetryWait}, nil
+}
+
+func boundClient(bd *Binding, c ClientCredentials, eps endpoints, now func() time.Time) (*bound, error) {
+	c.MaxTTL = orElse(c.MaxTTL, 15*time.Minute)
+	c.Timeout = orElse(c.Timeout, 10*time.Second)
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	is, err := newClientCredentials(bd.Name, c, eps, now)
+	if err != nil {
+		return nil, err
+	}
+	revoker, err := newRevoker(&is.tokenClient, place{c.RevocationURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, eps)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +190,79 @@ func (c *TokenExchange) validate() error {
 	if _, ok := joinScopes(c.Scopes); !ok {
 		return errors.New("scopes holds what is no scope")
 	}
+	switch {
+	case c.Impersonate && c.ActorTokenFile != "":
+		return errors.New("an impersonation has no actor")
+	case !c.Impersonate && c.ActorTokenFile == "":
+		return errors.New("a delegation needs an actor: a token file of the workload's")
+	case slices.Contains(neverInjected, c.RequestedType):
+		return errors.New("requestedTokenType names a kind of token that no upstream may be sent")
+	}
+	if err := c.Target.check(c.Audience, c.Resource, c.Scopes); err != nil {
+		return err
+	}
+	if err := checkParameters(c.Parameters); err != nil {
+		return err
+	}
 	if c.MaxTTL < 0 || c.Timeout < 0 {
 		return errors.New("maxTTL and timeout must not be negative")
+	}
+	return nil
+}
+
+// neverInjected are tokens for the issuer or for inside one trust domain; an upstream that saw one could use it elsewhere.
+var neverInjected = []string{
+	"urn:ietf:params:oauth:token-type:refresh_token", "urn:ietf:params:oauth:token-type:id_token",
+	"urn:ietf:params:oauth:token-type:txn_token", "urn:ietf:params:oauth:token-type:id-jag",
+}
+
+// check refuses a target that is not there: the token would be for everything that the issuer serves.
+func (t Target) check(audience, resource string, scopes []string) error {
+	switch t {
+	case "":
+		return nil
+	case TargetAudience, TargetResource, TargetBoth:
+		if t != TargetResource && audience == "" || t != TargetAudience && resource == "" {
+			return fmt.Errorf("target %s needs what it names", t)
+		}
+		return nil
+	case TargetScope:
+		if len(scopes) == 0 {
+			return errors.New("target scope needs scopes: nothing else says for whom the token is")
+		}
+		return nil
+	}
+	return fmt.Errorf("target %q is not one of audience, resource, both, scope", t)
+}
+
+// set adds the parameters that the issuer wants to be told.
+func (t Target) set(form url.Values, audience, resource string) {
+	if audience != "" && (t == "" || t == TargetAudience || t == TargetBoth) {
+		form.Set("audience", audience)
+	}
+	if resource != "" && (t == "" || t == TargetResource || t == TargetBoth) {
+		form.Set("resource", resource)
+	}
+}
+
+// ownParameters are those that this package decides; a second value beside them would be a way around its checks.
+var ownParameters = []string{
+	"grant_type", "subject_token", "subject_token_type", "actor_token", "actor_token_type", "requested_token_type",
+	"audience", "resource", "scope", "client_id", "client_secret", "client_assertion", "client_assertion_type", "assertion",
+}
+
+func checkParameters(list []Parameter) error {
+	seen := make(map[string]bool)
+	for _, p := range list {
+		switch {
+		case p.Name == "" || p.Value == "":
+			return errors.New("a parameter needs a name and a value")
+		case slices.Contains(ownParameters, p.Name):
+			return fmt.Errorf("parameter %q has a setting of its own", p.Name)
+		case seen[p.Name]:
+			return fmt.Errorf("parameter %q is set twice", p.Name)
+		}
+		seen[p.Name] = true
 	}
 	return nil
 }

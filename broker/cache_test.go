@@ -170,7 +170,9 @@ func TestKeyHoldsTheConfiguration(t *testing.T) {
 		"audience":   keyOf(Options{Generation: "g1"}, func(b *Binding) { b.TokenExchange.Audience = "https://x.test" }),
 		"resource":   keyOf(Options{Generation: "g1"}, func(b *Binding) { b.TokenExchange.Resource = "https://x.test/" }),
 		"scopes":     keyOf(Options{Generation: "g1"}, func(b *Binding) { b.TokenExchange.Scopes = []string{"x"} }),
-		"workload":   keyOf(Options{Generation: "g1"}, func(b *Binding) { b.TokenExchange.ActorTokenFile = writeFile(t, "w1") }),
+		"workload": keyOf(Options{Generation: "g1"}, func(b *Binding) {
+			b.TokenExchange.Impersonate, b.TokenExchange.ActorTokenFile = false, writeFile(t, "w1")
+		}),
 	} {
 		if k == base {
 			t.Errorf("%s is not in the key", name)

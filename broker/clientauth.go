@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	jose "github.com/go-jose/go-jose/v4"
@@ -24,7 +25,7 @@ import (
 type authenticate func(form url.Values, h http.Header) error
 
 func newClientAuth(c ClientAuth, tokenURL string, now func() time.Time) (authenticate, error) {
-	if c.Method != "none" && c.ClientID == "" {
+	if c.Method != "none" && c.Method != "workload_token" && c.ClientID == "" {
 		return nil, fmt.Errorf("clientAuth method %q needs a clientID", c.Method)
 	}
 	switch c.Method {
@@ -45,8 +46,23 @@ func newClientAuth(c ClientAuth, tokenURL string, now func() time.Time) (authent
 			return nil, fileProblem("clientAuth keyFile", c.KeyFile, err)
 		}
 		return privateKeyJWT(c, orElse(c.Audience, tokenURL), file, now), nil
+	case "workload_token":
+		file := watchLine(c.TokenFile)
+		if _, err := file.get(); err != nil {
+			return nil, fileProblem("clientAuth tokenFile", c.TokenFile, err)
+		}
+		return workloadToken(c.ClientID, file), nil
+	case "tls_client_auth":
+		if !strings.HasPrefix(tokenURL, "https:") {
+			return nil, errors.New("clientAuth method tls_client_auth needs an https tokenURL")
+		}
+		cert := newClientCert(c.CertFile, c.CertKeyFile)
+		if _, err := cert.get(); err != nil {
+			return nil, fileProblem("clientAuth certFile", c.CertFile, err)
+		}
+		return tlsClient(c.ClientID, cert), nil
 	}
-	return nil, fmt.Errorf("clientAuth method %q is not one of none, client_secret_basic, client_secret_post, private_key_jwt", c.Method)
+	return nil, fmt.Errorf("clientAuth method %q is not one of none, client_secret_basic, client_secret_post, private_key_jwt, workload_token, tls_client_auth", c.Method)
 }
 
 func publicClient(id string) authenticate {
@@ -84,6 +100,37 @@ func secretPost(id string, file *watched[line]) authenticate {
 	}
 }
 
+const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+// workloadToken shows the token that the platform gave the workload in place of an assertion of our own (RFC 7521, section
+// 4.2), for servers that trust the platform's issuer.
+func workloadToken(id string, file *watched[line]) authenticate {
+	return func(form url.Values, _ http.Header) error {
+		l, err := file.get()
+		if err != nil {
+			return err
+		}
+		if id != "" {
+			form.Set("client_id", id)
+		}
+		form.Set("client_assertion_type", assertionType)
+		form.Set("client_assertion", l.value.Reveal())
+		return nil
+	}
+}
+
+// tlsClient is RFC 8705, section 2.1: the handshake is the proof. The files are read here as well, since a handshake that
+// fails for want of them looks like the server's fault.
+func tlsClient(id string, cert *clientCert) authenticate {
+	return func(form url.Values, _ http.Header) error {
+		if _, err := cert.get(); err != nil {
+			return err
+		}
+		form.Set("client_id", id)
+		return nil
+	}
+}
+
 // assertionLife is how long an assertion may be presented; it is used at once.
 const assertionLife = 60 * time.Second
 
@@ -115,7 +162,7 @@ func privateKeyJWT(c ClientAuth, audience string, file *watched[jose.SigningKey]
 			return errors.New("cannot sign")
 		}
 		form.Set("client_id", c.ClientID)
-		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+		form.Set("client_assertion_type", assertionType)
 		form.Set("client_assertion", assertion)
 		return nil
 	}

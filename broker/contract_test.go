@@ -113,6 +113,7 @@ func TestExchangeIssuer(t *testing.T) {
 		})
 		bd := exchangeBinding(s.URL)
 		bd.TokenExchange.ClientAuth = ClientAuth{Method: "client_secret_post", ClientID: "c", SecretFile: writeFile(t, "client-SECRET")}
+		bd.TokenExchange.Impersonate = false
 		bd.TokenExchange.ActorTokenFile = writeFile(t, actorSecret)
 		return issuerUnderTest{
 			issuer: mustExchanger(t, bd), subject: alice(),

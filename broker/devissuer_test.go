@@ -32,6 +32,7 @@ func realIssuer(t *testing.T) (*devissuer.Issuer, Binding, Subject) {
 	}
 	bd := exchangeBinding(idp.TokenURL())
 	bd.TokenExchange.ClientAuth = ClientAuth{Method: "private_key_jwt", ClientID: "toolgate", KeyFile: writeFile(t, pkcs8(t, key))}
+	bd.TokenExchange.Impersonate = false
 	bd.TokenExchange.ActorTokenFile = writeFile(t, mint(map[string]any{"sub": "sidecar", "aud": idp.URL()}))
 	s := alice()
 	s.Issuer = idp.URL()
@@ -70,7 +71,7 @@ func TestRealRefusals(t *testing.T) {
 		"a target not allowed": {change: func(x *TokenExchange, _ *Subject) { x.Audience = "https://evil.test" }, want: InvalidTarget},
 		"another client":       {change: func(x *TokenExchange, _ *Subject) { x.ClientAuth.ClientID = "other" }, want: InvalidClient},
 		"a foreign token":      {change: func(_ *TokenExchange, s *Subject) { s.Token = redact.New(fakeJWT(`{}`)) }, want: InvalidRequest},
-		"may act, no actor":    {change: func(x *TokenExchange, _ *Subject) { x.ActorTokenFile = "" }, want: ActorNotAllowed},
+		"may act, no actor":    {change: func(x *TokenExchange, _ *Subject) { x.Impersonate, x.ActorTokenFile = true, "" }, want: ActorNotAllowed},
 		"wider":                {fault: devissuer.Faults{GrantScope: "orders:read admin:all"}, want: WiderScope},
 		"another audience":     {fault: devissuer.Faults{WrongAudience: "https://evil.test"}, want: WrongAudience},
 		"N_A":                  {fault: devissuer.Faults{TokenType: "N_A"}, want: BadTokenType},

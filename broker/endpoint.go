@@ -22,8 +22,11 @@ const (
 	maxRetryHint = 30 * time.Second // of a Retry-After
 )
 
-// endpoints keeps one endpoint for each token URL and set of roots, so that bindings share its limits.
-type endpoints map[[2]string]*endpoint
+// endpoints keeps one endpoint for each place, so that bindings share its limits.
+type endpoints map[place]*endpoint
+
+// place is a token URL with the files that decide whom we believe there, and as whom we come.
+type place struct{ url, caFile, certFile, keyFile string }
 
 // endpoint is a token endpoint with a client of its own: no proxy variables, no redirects (a 307 would send the secrets
 // of the form to wherever it points), no cookies.
@@ -34,17 +37,21 @@ type endpoint struct {
 	now    func() time.Time
 }
 
-func (eps endpoints) get(tokenURL, caFile string, now func() time.Time) (*endpoint, error) {
-	at := [2]string{tokenURL, caFile}
+func (eps endpoints) get(at place, now func() time.Time) (*endpoint, error) {
 	if ep := eps[at]; ep != nil {
 		return ep, nil
 	}
-	roots, err := readRoots(caFile)
+	roots, err := readRoots(at.caFile)
 	if err != nil {
-		return nil, fileProblem("caFile", caFile, err)
+		return nil, fileProblem("caFile", at.caFile, err)
+	}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+	if at.certFile != "" {
+		cert := newClientCert(at.certFile, at.keyFile)
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert.get() }
 	}
 	ep := &endpoint{
-		url:   tokenURL,
+		url:   at.url,
 		slots: make(chan struct{}, maxInFlight),
 		now:   now,
 		client: &http.Client{
@@ -52,7 +59,8 @@ func (eps endpoints) get(tokenURL, caFile string, now func() time.Time) (*endpoi
 			Transport: &http.Transport{
 				Proxy:                  nil,
 				DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-				TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+				TLSClientConfig:        conf,
+				DisableKeepAlives:      at.certFile != "", // an old connection would go on as whom the old certificate named
 				TLSHandshakeTimeout:    10 * time.Second,
 				ForceAttemptHTTP2:      true,
 				DisableCompression:     true, // a small body must not unfold into a large one

@@ -35,7 +35,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 }
 
 func TestNoAmbientProxy(t *testing.T) {
-	ep, err := make(endpoints).get("https://idp.test/token", "", time.Now)
+	ep, err := make(endpoints).get(place{url: "https://idp.test/token"}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestOtherTokenURLHasItsOwnSlots(t *testing.T) {
 	eps := make(endpoints)
 	seen := map[*endpoint]bool{}
 	for i := range 2 {
-		ep, err := eps.get(fmt.Sprintf("https://idp-%d.test/token", i), "", time.Now)
+		ep, err := eps.get(place{url: fmt.Sprintf("https://idp-%d.test/token", i)}, time.Now)
 		if err != nil || seen[ep] {
 			t.Errorf("shared: %v, %v", seen[ep], err)
 		}

@@ -39,7 +39,7 @@ const (
 	NarrowerScope Reason = "narrower_scope" // less than was asked
 	WrongAudience Reason = "wrong_audience" // a JWT for somebody else's audience
 	WrongSubject  Reason = "wrong_subject"  // a JWT for another subject than the caller
-	WrongActor    Reason = "wrong_actor"    // a JWT whose act names nobody
+	WrongActor    Reason = "wrong_actor"    // a JWT whose act is missing or is not the workload
 	Expired       Reason = "expired"        // over before it could be used
 	BadExpiry     Reason = "bad_expires_in" // an expires_in that is no number
 )

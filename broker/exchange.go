@@ -2,9 +2,7 @@ package broker
 
 import (
 	"context"
-	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/toolgate/toolgate/redact"
@@ -12,21 +10,12 @@ import (
 
 const grantType = "urn:ietf:params:oauth:grant-type:token-exchange"
 
-// A retry waits at least retryWait; one that would have to wait longer than maxRetryWait is left to the caller.
-const (
-	retryWait    = 100 * time.Millisecond
-	maxRetryWait = time.Second
-)
-
 // exchanger is the issuer of RFC 8693: the caller's token for one that only the target accepts.
 type exchanger struct {
-	binding string
-	conf    TokenExchange
-	scopes  string // conf.Scopes, sorted and joined
-	ep      *endpoint
-	auth    authenticate
-	actor   *watched[line] // nil: no actor token is sent
-	now     func() time.Time
+	tokenClient
+	conf   TokenExchange
+	scopes string         // conf.Scopes, sorted and joined
+	actor  *watched[line] // nil: no actor token is sent
 }
 
 func newExchanger(binding string, c TokenExchange, eps endpoints, now func() time.Time) (*exchanger, error) {
@@ -34,7 +23,7 @@ func newExchanger(binding string, c TokenExchange, eps endpoints, now func() tim
 	if err != nil {
 		return nil, err
 	}
-	x := &exchanger{binding: binding, conf: c, auth: auth, now: now}
+	x := &exchanger{tokenClient: tokenClient{binding: binding, auth: auth, timeout: c.Timeout, now: now}, conf: c}
 	x.scopes, _ = joinScopes(c.Scopes)
 	if c.ActorTokenFile != "" {
 		x.actor = watchLine(c.ActorTokenFile)
@@ -42,21 +31,26 @@ func newExchanger(binding string, c TokenExchange, eps endpoints, now func() tim
 			return nil, fileProblem("actorTokenFile", c.ActorTokenFile, err)
 		}
 	}
-	x.ep, err = eps.get(c.TokenURL, c.CAFile, now)
+	x.ep, err = eps.get(place{c.TokenURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, now)
 	return x, err
 }
 
-// ask is what one exchange asks for.
+// ask is what one request asks for, and so what its answer is held against.
 type ask struct {
 	audience, resource string
 	scopes             string // sorted, joined
+	exchange           bool   // false: nobody is spoken for, so the answer names no issued_token_type and no subject of ours
+	issuedType         string // the only one taken; empty: an access token or a JWT
 	subject            string // the caller's sub
 	subjectToken       redact.Secret
 	actor              line // zero: none
 }
 
 func (x *exchanger) ask(s *Subject) (ask, error) {
-	a := ask{audience: x.conf.Audience, resource: x.conf.Resource, scopes: x.scopes, subject: s.Subject, subjectToken: s.Token}
+	a := ask{
+		audience: x.conf.Audience, resource: x.conf.Resource, scopes: x.scopes, exchange: true, issuedType: x.conf.RequestedType,
+		subject: s.Subject, subjectToken: s.Token,
+	}
 	switch {
 	case s.Subject == "" || s.Tool == "":
 		return ask{}, newError(x.binding, NoIdentity)
@@ -96,79 +90,27 @@ func (x *exchanger) Issue(ctx context.Context, s Subject) (*Credential, error) {
 	if !mayAct(a.subjectToken.Reveal(), a.actor.value.Reveal()) {
 		return nil, newError(x.binding, ActorNotAllowed)
 	}
-	if r := x.ep.acquire(ctx); r != "" {
-		return nil, newError(x.binding, r)
-	}
-	defer x.ep.release()
-	c, fail := x.attempt(ctx, &a)
-	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) {
-		c, fail = x.attempt(ctx, &a)
-	}
-	if fail != nil {
-		return nil, fail
-	}
-	return c, nil
-}
-
-// retryable does not include timeouts: whoever waits has waited long enough.
-func retryable(e *Error) bool {
-	return (e.Reason == Unreachable || e.Reason == ServerError || e.Reason == RateLimited) && e.RetryAfter <= maxRetryWait
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (x *exchanger) attempt(ctx context.Context, a *ask) (*Credential, *Error) {
-	ctx, cancel := context.WithTimeout(ctx, x.conf.Timeout)
-	defer cancel()
-	form, h := x.form(a), make(http.Header)
-	if err := x.auth(form, h); err != nil {
-		return nil, newError(x.binding, SecretUnreadable)
-	}
-	start := x.now()
-	r, reason := x.ep.post(ctx, form, h)
-	if reason != "" {
-		return nil, newError(x.binding, reason)
-	}
-	tok, reason := a.check(r, start, x.now())
-	if reason != "" {
-		e := newError(x.binding, reason)
-		if e.Temporary {
-			e.RetryAfter = r.retryAfter
-		}
-		return nil, e
-	}
-	ref := Ref{
-		Binding: x.binding, Kind: "token_exchange", Audience: orElse(a.audience, a.resource),
-		Scopes: strings.Fields(a.scopes), Expires: tok.Expiry,
-	}
-	return newCredential(ref, "Authorization", "Bearer ", tok.AccessToken), nil
+	return x.issue(ctx, "token_exchange", &a, func() url.Values { return x.form(&a) })
 }
 
 // form is RFC 8693, section 2.1.
 func (x *exchanger) form(a *ask) url.Values {
 	form := url.Values{
-		"grant_type":           {grantType},
+		"grant_type":           {orElse(x.conf.GrantType, grantType)},
 		"subject_token":        {a.subjectToken.Reveal()},
 		"subject_token_type":   {x.conf.SubjectTokenType},
-		"requested_token_type": {typeAccessToken},
+		"requested_token_type": {orElse(x.conf.RequestedType, typeAccessToken)},
 	}
 	if x.actor != nil {
 		form.Set("actor_token", a.actor.value.Reveal())
 		form.Set("actor_token_type", x.conf.ActorTokenType)
 	}
-	for name, v := range map[string]string{"audience": a.audience, "resource": a.resource, "scope": a.scopes} {
-		if v != "" {
-			form.Set(name, v)
-		}
+	x.conf.Target.set(form, a.audience, a.resource)
+	if a.scopes != "" {
+		form.Set("scope", a.scopes)
+	}
+	for _, p := range x.conf.Parameters {
+		form.Set(p.Name, p.Value)
 	}
 	return form
 }

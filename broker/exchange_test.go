@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/toolgate/toolgate/redact"
@@ -32,7 +33,7 @@ func TestExchangeForm(t *testing.T) {
 			map[string]string{"audience": "https://api.orders.test", "resource": "urn:orders", "scope": "a z"},
 		},
 		"an actor": {
-			func(c *TokenExchange) { c.ActorTokenFile = writeFile(t, actorSecret+"\n") },
+			func(c *TokenExchange) { c.Impersonate, c.ActorTokenFile = false, writeFile(t, actorSecret+"\n") },
 			map[string]string{
 				"audience": "https://api.orders.test", "scope": "orders:read",
 				"actor_token": actorSecret, "actor_token_type": "urn:ietf:params:oauth:token-type:jwt",
@@ -40,6 +41,7 @@ func TestExchangeForm(t *testing.T) {
 		},
 		"other token types": {
 			func(c *TokenExchange) {
+				c.Impersonate = false
 				c.ActorTokenFile, c.ActorTokenType = writeFile(t, actorSecret), "urn:example:svid"
 				c.SubjectTokenType = "urn:ietf:params:oauth:token-type:id_token"
 			},
@@ -51,6 +53,31 @@ func TestExchangeForm(t *testing.T) {
 		"an actor's type without an actor": {
 			func(c *TokenExchange) { c.ActorTokenType = "urn:example:svid" },
 			map[string]string{"audience": "https://api.orders.test", "scope": "orders:read"},
+		},
+		"target audience": {
+			func(c *TokenExchange) { c.Target, c.Resource = TargetAudience, "urn:orders" },
+			map[string]string{"audience": "https://api.orders.test", "scope": "orders:read"},
+		},
+		"target resource": {
+			func(c *TokenExchange) { c.Target, c.Resource = TargetResource, "urn:orders" },
+			map[string]string{"resource": "urn:orders", "scope": "orders:read"},
+		},
+		"target both": {
+			func(c *TokenExchange) { c.Target, c.Resource = TargetBoth, "urn:orders" },
+			map[string]string{"audience": "https://api.orders.test", "resource": "urn:orders", "scope": "orders:read"},
+		},
+		"target scope": {
+			func(c *TokenExchange) { c.Target, c.Scopes = TargetScope, []string{"api://orders/.default"} },
+			map[string]string{"scope": "api://orders/.default"},
+		},
+		"another grant, with a parameter": {
+			func(c *TokenExchange) {
+				c.GrantType, c.Parameters = "urn:example:grant", []Parameter{{"connection", "crm & co"}}
+			},
+			map[string]string{
+				"grant_type": "urn:example:grant", "connection": "crm & co",
+				"audience": "https://api.orders.test", "scope": "orders:read",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,6 +136,7 @@ func TestNothingIsAsked(t *testing.T) {
 		"a scope of two": {func(s *Subject, _ *Binding) { s.RequiredScopes = []string{"orders:read admin:all"} }, InvalidScope},
 		"another may act": {func(s *Subject, b *Binding) {
 			s.Token = redact.New(fakeJWT(`{"sub":"user:alice","may_act":{"sub":"workload"}}`))
+			b.TokenExchange.Impersonate = false
 			b.TokenExchange.ActorTokenFile = writeFile(t, fakeJWT(`{"sub":"other"}`))
 		}, ActorNotAllowed},
 	} {
@@ -139,6 +167,7 @@ func TestActorTokenRotates(t *testing.T) {
 	s := newTokenServer(t, nil)
 	bd := exchangeBinding(s.URL)
 	path := writeFile(t, "first")
+	bd.TokenExchange.Impersonate = false
 	bd.TokenExchange.ActorTokenFile = path
 	b, found := mustNew(t, bd, Options{})
 	mustGet(t, b, found, alice())
@@ -193,5 +222,26 @@ func TestErrorsRepeatNothing(t *testing.T) {
 			_, err := mustExchanger(t, exchangeBinding(s.URL+"/path-SECRET?q=query-SECRET")).Issue(t.Context(), alice())
 			wantError(t, err, []string{subjectSecret, "path-SECRET", "query-SECRET", "127.0.0.1"})
 		})
+	}
+}
+
+// A token that the issuer calls by a name of its own is taken under that name alone.
+func TestRequestedType(t *testing.T) {
+	const vault = "http://auth0.test/federated-connection-access-token"
+	for issued, want := range map[string]Reason{vault: "", typeAccessToken: BadTokenType, typeJWT: BadTokenType} {
+		s := newTokenServer(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+			write(w, 200, strings.Replace(goodBody(), typeAccessToken, issued, 1))
+		})
+		bd := exchangeBinding(s.URL)
+		bd.TokenExchange.RequestedType = vault
+		_, err := mustExchanger(t, bd).Issue(t.Context(), alice())
+		if got := s.seen()[0].form.Get("requested_token_type"); got != vault {
+			t.Errorf("asked for %q", got)
+		}
+		if want == "" && err != nil {
+			t.Errorf("%s: %v", issued, err)
+		} else if want != "" {
+			wantReason(t, err, want)
+		}
 	}
 }

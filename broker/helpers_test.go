@@ -93,12 +93,12 @@ func write(w http.ResponseWriter, status int, body string) {
 	_, _ = w.Write([]byte(body)) // the client may be gone
 }
 
-// exchangeBinding asks tokenURL for the default tool and target without client authentication.
+// exchangeBinding asks tokenURL for the default tool and target without client authentication and without an actor.
 func exchangeBinding(tokenURL string) Binding {
 	return Binding{
 		Name: "orders", Tools: []string{"orders_tool"}, Targets: []string{"api.orders.test:443"},
 		TokenExchange: &TokenExchange{
-			TokenURL: tokenURL, Audience: "https://api.orders.test", ClientAuth: ClientAuth{Method: "none", ClientID: "toolgate"},
+			TokenURL: tokenURL, Audience: "https://api.orders.test", Impersonate: true, ClientAuth: ClientAuth{Method: "none", ClientID: "toolgate"},
 		},
 	}
 }

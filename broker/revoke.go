@@ -40,18 +40,18 @@ type revocation struct {
 }
 
 // newRevoker returns nil for a binding without a revocation endpoint.
-func newRevoker(binding string, c *TokenExchange, eps endpoints, auth authenticate, now func() time.Time) (*revoker, error) {
-	if c.RevocationURL == "" {
+func newRevoker(t *tokenClient, at place, eps endpoints) (*revoker, error) {
+	if at.url == "" {
 		return nil, nil
 	}
-	if err := checkURL("revocationURL", c.RevocationURL); err != nil {
+	if err := checkURL("revocationURL", at.url); err != nil {
 		return nil, err
 	}
-	ep, err := eps.get(c.RevocationURL, c.CAFile, now)
+	ep, err := eps.get(at, t.now)
 	if err != nil {
 		return nil, err
 	}
-	return &revoker{binding: binding, ep: ep, auth: auth, timeout: c.Timeout, now: now}, nil
+	return &revoker{binding: t.binding, ep: ep, auth: t.auth, timeout: t.timeout, now: t.now}, nil
 }
 
 // push takes a credential that is not to be used any more. It never waits. A nil revoker takes nothing.

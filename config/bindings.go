@@ -32,12 +32,16 @@ func (c *sidecar) bindings() []broker.Binding {
 		switch {
 		case raw.TokenExchange.present && raw.Static.present:
 			c.errorf(raw.Static.at, "found static beside tokenExchange, expected one of the two")
+		case raw.ClientCredentials.present && (raw.TokenExchange.present || raw.Static.present):
+			c.errorf(raw.ClientCredentials.at, "found clientCredentials beside another credential, expected one of the two")
+		case raw.ClientCredentials.present:
+			b.ClientCredentials = c.clientCredentials(raw.ClientCredentials)
 		case raw.TokenExchange.present:
 			b.TokenExchange = c.tokenExchange(raw.TokenExchange)
 		case raw.Static.present:
 			b.Static = c.static(&raw.Static.V)
 		default:
-			c.errorf(f.at, "found a binding without a credential, expected tokenExchange or static")
+			c.errorf(f.at, "found a binding without a credential, expected tokenExchange, clientCredentials or static")
 		}
 		if f.ok && len(c.mistakes) == before {
 			if _, err := broker.New([]broker.Binding{b}, broker.Options{}); err != nil {
@@ -97,27 +101,98 @@ func (c *sidecar) tokenExchange(f field[rawTokenExchange]) *broker.TokenExchange
 	}
 	c.endpoint(raw.TokenURL, true)
 	c.endpoint(raw.RevocationURL, true)
-	if !raw.Audience.present && !raw.Resource.present {
-		c.errorf(f.at, "found neither audience nor resource, expected at least one: a token is for one upstream")
-	}
+	c.target(f.at, raw.Target, raw.Audience, raw.Resource, raw.Scopes)
 	if u, err := url.Parse(raw.Resource.V); raw.Resource.ok && (err != nil || !u.IsAbs() || strings.Contains(raw.Resource.V, "#")) {
 		c.errorf(raw.Resource.at, "found string %s, expected an absolute URI without fragment", quote(raw.Resource.V))
 	}
 	ca, _ := c.roots(raw.CAFile)
-	actor := c.secretFile(raw.ActorTokenFile)
-	if actor == "" {
-		actor = c.resolve(c.raw.Identity.V.WorkloadTokenFile)
-	}
-	for _, t := range []field[string]{raw.SubjectTokenType, raw.ActorTokenType} {
+	for _, t := range []field[string]{raw.SubjectTokenType, raw.ActorTokenType, raw.RequestedTokenType, raw.GrantType} {
 		if u, err := url.Parse(t.V); t.V != "" && (err != nil || !u.IsAbs()) {
 			c.errorf(t.at, "found string %s, expected a URN such as urn:ietf:params:oauth:token-type:jwt", quote(t.V))
 		}
 	}
 	return &broker.TokenExchange{
-		TokenURL: raw.TokenURL.V, RevocationURL: raw.RevocationURL.V, Audience: raw.Audience.V, Resource: raw.Resource.V, Scopes: plain(raw.Scopes.V),
-		ClientAuth: c.clientAuth(raw.ClientAuth), ActorTokenFile: actor, SubjectTokenType: raw.SubjectTokenType.V,
-		ActorTokenType: raw.ActorTokenType.V, CAFile: ca, MaxTTL: raw.MaxTTL.V, Timeout: raw.Timeout.V,
+		TokenURL: raw.TokenURL.V, RevocationURL: raw.RevocationURL.V, Audience: raw.Audience.V, Resource: raw.Resource.V,
+		Target: broker.Target(raw.Target.V), Scopes: plain(raw.Scopes.V), ClientAuth: c.clientAuth(raw.ClientAuth),
+		Impersonate: raw.Mode.V == "impersonation", ActorTokenFile: c.actor(f), SubjectTokenType: raw.SubjectTokenType.V,
+		ActorTokenType: raw.ActorTokenType.V, GrantType: raw.GrantType.V, RequestedType: raw.RequestedTokenType.V,
+		Parameters: parameters(raw.Parameters.V), CAFile: ca, MaxTTL: raw.MaxTTL.V, Timeout: raw.Timeout.V,
 	}
+}
+
+func (c *sidecar) clientCredentials(f field[rawClientCredentials]) *broker.ClientCredentials {
+	raw := &f.V
+	if raw.TokenURL.at.line == 0 {
+		return nil // not a mapping
+	}
+	c.endpoint(raw.TokenURL, true)
+	c.endpoint(raw.RevocationURL, true)
+	c.target(f.at, raw.Target, raw.Audience, raw.Resource, raw.Scopes)
+	if raw.ClientAuth.V.Method.V == "none" {
+		c.errorf(raw.ClientAuth.V.Method.at, "found method none, expected another: the client is all that this grant knows")
+	}
+	ca, _ := c.roots(raw.CAFile)
+	return &broker.ClientCredentials{
+		TokenURL: raw.TokenURL.V, RevocationURL: raw.RevocationURL.V, Audience: raw.Audience.V, Resource: raw.Resource.V,
+		Target: broker.Target(raw.Target.V), Scopes: plain(raw.Scopes.V), Parameters: parameters(raw.Parameters.V),
+		ClientAuth: c.clientAuth(raw.ClientAuth), CAFile: ca, MaxTTL: raw.MaxTTL.V, Timeout: raw.Timeout.V,
+	}
+}
+
+// actor returns the file of the actor's token. That there is none must be said, since the issued token then does not tell
+// the workload from the caller.
+func (c *sidecar) actor(f field[rawTokenExchange]) string {
+	raw := &f.V
+	if raw.Mode.V == "impersonation" {
+		for _, k := range []struct {
+			name string
+			f    field[string]
+		}{{"actorTokenFile", raw.ActorTokenFile}, {"actorTokenType", raw.ActorTokenType}} {
+			if k.f.V != "" {
+				c.errorf(k.f.at, "found %s, expected none: an impersonation has no actor", k.name)
+			}
+		}
+		return ""
+	}
+	path := c.secretFile(raw.ActorTokenFile)
+	if path == "" {
+		path = c.resolve(c.raw.Identity.V.WorkloadTokenFile)
+	}
+	if path == "" && raw.Mode.ok && raw.ActorTokenFile.V == "" {
+		c.errorf(f.at, "found no actor, expected actorTokenFile or identity.workloadTokenFile, or mode: impersonation for a token that is as the caller's own")
+	}
+	return path
+}
+
+// target checks that a token is asked for one upstream.
+func (c *sidecar) target(at mark, target field[targetBy], audience, resource field[string], scopes field[[]field[scope]]) {
+	if !audience.present && !resource.present && target.V != targetBy(broker.TargetScope) {
+		c.errorf(at, "found neither audience nor resource, expected at least one: a token is for one upstream")
+		return
+	}
+	if !target.ok {
+		return
+	}
+	for _, k := range []struct {
+		name         string
+		needed, have bool
+	}{
+		{"audience", target.V == "audience" || target.V == "both", audience.present},
+		{"resource", target.V == "resource" || target.V == "both", resource.present},
+		{"scopes", target.V == "scope", len(scopes.V) > 0},
+	} {
+		if k.needed && !k.have {
+			c.errorf(target.at, "found target %s without %s, expected it", target.V, k.name)
+		}
+	}
+}
+
+func parameters(list []field[rawParameter]) []broker.Parameter {
+	var out []broker.Parameter
+	for _, p := range list {
+		out = append(out, broker.Parameter{Name: string(p.V.Name.V), Value: p.V.Value.V})
+	}
+	return out
 }
 
 // clientAuth checks that a method has what it needs and nothing that it would ignore.
@@ -125,21 +200,29 @@ func (c *sidecar) clientAuth(f field[rawClientAuth]) broker.ClientAuth {
 	raw := &f.V
 	out := broker.ClientAuth{
 		Method: string(raw.Method.V), ClientID: raw.ClientID.V, SecretFile: c.secretFile(raw.SecretFile),
-		KeyFile: c.keyFile(raw.KeyFile), KeyID: raw.KeyID.V, Audience: raw.Audience.V,
+		TokenFile: c.secretFile(raw.TokenFile), KeyID: raw.KeyID.V, Audience: raw.Audience.V,
 	}
 	if !raw.Method.ok {
 		return out
 	}
 	secret := raw.Method.V == "client_secret_basic" || raw.Method.V == "client_secret_post"
 	key := raw.Method.V == "private_key_jwt"
+	token, cert := raw.Method.V == "workload_token", raw.Method.V == "tls_client_auth"
+	if cert {
+		out.CertFile, out.CertKeyFile = c.secretFile(raw.CertFile), c.keyFile(raw.KeyFile)
+	} else {
+		out.KeyFile = c.keyFile(raw.KeyFile)
+	}
 	for _, k := range []struct {
 		name         string
 		f            field[string]
 		needed, used bool
 	}{
-		{"clientID", raw.ClientID, secret || key, true},
+		{"clientID", raw.ClientID, secret || key || cert, true},
 		{"secretFile", raw.SecretFile, secret, secret},
-		{"keyFile", raw.KeyFile, key, key},
+		{"keyFile", raw.KeyFile, key || cert, key || cert},
+		{"certFile", raw.CertFile, cert, cert},
+		{"tokenFile", raw.TokenFile, token, token},
 		{"keyID", raw.KeyID, false, key},
 		{"audience", raw.Audience, false, key},
 	} {

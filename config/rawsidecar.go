@@ -102,33 +102,60 @@ type rawBroker struct {
 }
 
 type rawBinding struct {
-	Name          field[name]             `key:"name" is:"required" doc:"Name of the binding, unique."`
-	Tools         field[[]field[name]]    `key:"tools" is:"required,nonempty" doc:"Tools that use it."`
-	Targets       field[[]field[string]]  `key:"targets" is:"required,nonempty" doc:"Hosts with optional port (443 when missing) that it is for; exact, and allowed by each tool's manifest."`
-	TokenExchange field[rawTokenExchange] `key:"tokenExchange" doc:"A token from a token endpoint (RFC 8693). Exactly one of tokenExchange and static."`
-	Static        field[rawStatic]        `key:"static" doc:"A secret from a file. Exactly one of tokenExchange and static."`
+	Name              field[name]                 `key:"name" is:"required" doc:"Name of the binding, unique."`
+	Tools             field[[]field[name]]        `key:"tools" is:"required,nonempty" doc:"Tools that use it."`
+	Targets           field[[]field[string]]      `key:"targets" is:"required,nonempty" doc:"Hosts with optional port (443 when missing) that it is for; exact, and allowed by each tool's manifest."`
+	TokenExchange     field[rawTokenExchange]     `key:"tokenExchange" doc:"A token from a token endpoint (RFC 8693). Exactly one of tokenExchange, clientCredentials and static."`
+	ClientCredentials field[rawClientCredentials] `key:"clientCredentials" doc:"A token for the sidecar itself from a token endpoint (RFC 6749, section 4.4)."`
+	Static            field[rawStatic]            `key:"static" doc:"A secret from a file."`
 }
 
 type rawTokenExchange struct {
-	TokenURL         field[string]         `key:"tokenURL" is:"required" doc:"Token endpoint. https, or http on a loopback address."`
-	RevocationURL    field[string]         `key:"revocationURL" doc:"Revocation endpoint (RFC 7009), where tokens that the kill switch covers are revoked. https, or http on a loopback address. Missing: they end by themselves."`
-	Audience         field[string]         `key:"audience" doc:"Audience to ask for. At least one of audience and resource."`
-	Resource         field[string]         `key:"resource" doc:"Resource to ask for (RFC 8707), an absolute URI without fragment."`
-	Scopes           field[[]field[scope]] `key:"scopes" doc:"Scopes to ask for. Missing or empty: the manifest's requiredScopes."`
-	ClientAuth       field[rawClientAuth]  `key:"clientAuth" is:"required" doc:"How the sidecar authenticates to the endpoint."`
-	SubjectTokenType field[string]         `key:"subjectTokenType" is:"blank" doc:"URN of the caller's token type. Missing: urn:ietf:params:oauth:token-type:jwt."`
-	ActorTokenType   field[string]         `key:"actorTokenType" is:"blank" doc:"URN of the workload token's type. Missing: urn:ietf:params:oauth:token-type:jwt."`
-	ActorTokenFile   field[string]         `key:"actorTokenFile" is:"blank" doc:"File with the actor_token. Missing: identity.workloadTokenFile."`
-	CAFile           field[string]         `key:"caFile" is:"blank" doc:"PEM file of the roots for tokenURL, in place of the system's."`
-	Timeout          field[time.Duration]  `key:"timeout" default:"10s" min:"1ms" max:"60s" doc:"Timeout of one attempt."`
-	MaxTTL           field[time.Duration]  `key:"maxTTL" default:"15m" min:"1s" max:"24h" doc:"Longest time that a token is kept."`
+	TokenURL           field[string]                `key:"tokenURL" is:"required" doc:"Token endpoint. https, or http on a loopback address."`
+	RevocationURL      field[string]                `key:"revocationURL" doc:"Revocation endpoint (RFC 7009), where tokens that the kill switch covers are revoked. https, or http on a loopback address. Missing: they end by themselves."`
+	Mode               field[exchangeMode]          `key:"mode" default:"delegation" doc:"delegation: the token says that the workload acts for the caller. impersonation: no actor is sent, and the token is as the caller's own."`
+	Audience           field[string]                `key:"audience" doc:"Audience to ask for, and that a JWT must hold. At least one of audience and resource, unless target is scope."`
+	Resource           field[string]                `key:"resource" doc:"Resource to ask for (RFC 8707), an absolute URI without fragment; a JWT must hold it or audience."`
+	Target             field[targetBy]              `key:"target" doc:"Which parameters tell the issuer for whom the token is: audience, resource, both, or scope, which sends neither and needs scopes. Missing: whichever is set."`
+	Scopes             field[[]field[scope]]        `key:"scopes" doc:"Scopes to ask for. Missing or empty: the manifest's requiredScopes."`
+	ClientAuth         field[rawClientAuth]         `key:"clientAuth" is:"required" doc:"How the sidecar authenticates to the endpoint."`
+	SubjectTokenType   field[string]                `key:"subjectTokenType" is:"blank" doc:"URN of the caller's token type. Missing: urn:ietf:params:oauth:token-type:jwt."`
+	ActorTokenType     field[string]                `key:"actorTokenType" is:"blank" doc:"URN of the workload token's type. Missing: urn:ietf:params:oauth:token-type:jwt."`
+	ActorTokenFile     field[string]                `key:"actorTokenFile" is:"blank" doc:"File with the actor_token, which a delegation needs. Missing: identity.workloadTokenFile."`
+	GrantType          field[string]                `key:"grantType" is:"blank" doc:"URN of the grant, for issuers with one of their own. Missing: urn:ietf:params:oauth:grant-type:token-exchange."`
+	RequestedTokenType field[string]                `key:"requestedTokenType" is:"blank" doc:"URN of the token to ask for, and the only one taken. Missing: urn:ietf:params:oauth:token-type:access_token, and a JWT is taken as well."`
+	Parameters         field[[]field[rawParameter]] `key:"parameters" doc:"More parameters of the form, for issuers that want them."`
+	CAFile             field[string]                `key:"caFile" is:"blank" doc:"PEM file of the roots for tokenURL, in place of the system's."`
+	Timeout            field[time.Duration]         `key:"timeout" default:"10s" min:"1ms" max:"60s" doc:"Timeout of one attempt."`
+	MaxTTL             field[time.Duration]         `key:"maxTTL" default:"15m" min:"1s" max:"24h" doc:"Longest time that a token is kept."`
+}
+
+type rawClientCredentials struct {
+	TokenURL      field[string]                `key:"tokenURL" is:"required" doc:"Token endpoint. https, or http on a loopback address."`
+	RevocationURL field[string]                `key:"revocationURL" doc:"Revocation endpoint (RFC 7009). Missing: tokens end by themselves."`
+	Audience      field[string]                `key:"audience" doc:"Audience to ask for, and that a JWT must hold. At least one of audience and resource, unless target is scope."`
+	Resource      field[string]                `key:"resource" doc:"Resource to ask for (RFC 8707), an absolute URI without fragment; a JWT must hold it or audience."`
+	Target        field[targetBy]              `key:"target" doc:"Which parameters tell the issuer for whom the token is: audience, resource, both, or scope, which sends neither and needs scopes. Missing: whichever is set."`
+	Scopes        field[[]field[scope]]        `key:"scopes" doc:"Scopes to ask for. Missing or empty: the manifest's requiredScopes."`
+	Parameters    field[[]field[rawParameter]] `key:"parameters" doc:"More parameters of the form, for issuers that want them."`
+	ClientAuth    field[rawClientAuth]         `key:"clientAuth" is:"required" doc:"How the sidecar authenticates to the endpoint; not none."`
+	CAFile        field[string]                `key:"caFile" is:"blank" doc:"PEM file of the roots for tokenURL, in place of the system's."`
+	Timeout       field[time.Duration]         `key:"timeout" default:"10s" min:"1ms" max:"60s" doc:"Timeout of one attempt."`
+	MaxTTL        field[time.Duration]         `key:"maxTTL" default:"15m" min:"1s" max:"24h" doc:"Longest time that a token is kept."`
+}
+
+type rawParameter struct {
+	Name  field[parameterName] `key:"name" is:"required" doc:"Name of the parameter; none that has a setting of its own."`
+	Value field[string]        `key:"value" is:"required" doc:"Its value, which is no secret."`
 }
 
 type rawClientAuth struct {
 	Method     field[authMethod] `key:"method" is:"required" doc:"Authentication method (RFC 7591 names)."`
-	ClientID   field[string]     `key:"clientID" doc:"Client id. Needed unless the method is none."`
+	ClientID   field[string]     `key:"clientID" doc:"Client id. Needed unless the method is none or workload_token."`
 	SecretFile field[string]     `key:"secretFile" doc:"File with the client secret, for client_secret_basic and client_secret_post."`
-	KeyFile    field[string]     `key:"keyFile" doc:"PEM file with the private key, for private_key_jwt."`
+	KeyFile    field[string]     `key:"keyFile" doc:"PEM file with the private key, for private_key_jwt and tls_client_auth."`
+	CertFile   field[string]     `key:"certFile" doc:"PEM file with the client certificate, for tls_client_auth; re-read when it changes."`
+	TokenFile  field[string]     `key:"tokenFile" doc:"File with the workload's token, for workload_token; re-read when it changes."`
 	KeyID      field[string]     `key:"keyID" doc:"kid header of the assertion."`
 	Audience   field[string]     `key:"audience" doc:"aud of the assertion. Missing: tokenURL."`
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"regexp"
 
+	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/identity"
 	"github.com/toolgate/toolgate/killswitch/signals"
 )
@@ -20,6 +21,7 @@ var compiled = map[string]*regexp.Regexp{
 	namePattern: regexp.MustCompile(namePattern), scopePattern: regexp.MustCompile(scopePattern),
 	methodPattern: regexp.MustCompile(methodPattern), headerPattern: regexp.MustCompile(headerPattern),
 	versionPattern: regexp.MustCompile(versionPattern), lowerPattern: regexp.MustCompile(lowerPattern),
+	parameterPattern: regexp.MustCompile(parameterPattern),
 }
 
 const (
@@ -29,6 +31,8 @@ const (
 	headerPattern  = "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$" // RFC 9110, section 5.1
 	versionPattern = `^[\x21-\x7e]{1,64}$`
 	lowerPattern   = `^[a-z0-9.+/-]{1,64}$`
+
+	parameterPattern = `^[A-Za-z0-9_.-]{1,64}$` // of a form; RFC 6749, section 8.2
 )
 
 // name names a tool, a listener or a binding.
@@ -189,10 +193,25 @@ func (m replayMode) mode() identity.ReplayMode {
 	return identity.ReplayMode(m)
 }
 
+type exchangeMode string
+
+func (exchangeMode) values() []string { return []string{"delegation", "impersonation"} }
+
+type targetBy string
+
+func (targetBy) values() []string {
+	return texts([]broker.Target{broker.TargetAudience, broker.TargetResource, broker.TargetBoth, broker.TargetScope})
+}
+
+type parameterName string
+
+func (parameterName) pattern() string { return parameterPattern }
+func (parameterName) shape() string   { return "a parameter name such as connection" }
+
 type authMethod string
 
 func (authMethod) values() []string {
-	return []string{"none", "client_secret_basic", "client_secret_post", "private_key_jwt"}
+	return []string{"none", "client_secret_basic", "client_secret_post", "private_key_jwt", "workload_token", "tls_client_auth"}
 }
 
 type logLevel string

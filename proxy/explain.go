@@ -242,11 +242,18 @@ func (c *call) bindingText() string {
 }
 
 func audienceText(b *broker.Binding) string {
-	if b.TokenExchange == nil {
+	var audience, resource string
+	switch {
+	case b.TokenExchange != nil:
+		audience, resource = b.TokenExchange.Audience, b.TokenExchange.Resource
+	case b.ClientCredentials != nil:
+		audience, resource = b.ClientCredentials.Audience, b.ClientCredentials.Resource
+	}
+	if audience == "" {
+		audience = resource
+	}
+	if audience == "" {
 		return ""
 	}
-	if b.TokenExchange.Audience != "" {
-		return " for " + b.TokenExchange.Audience
-	}
-	return " for " + b.TokenExchange.Resource
+	return " for " + audience
 }

@@ -345,7 +345,7 @@ func exchangeInFlight(t *testing.T, w *world) {
 	}
 	w.wire.own = append(w.wire.own, netip.MustParseAddrPort(u.Host))
 	k := w.lab.world(t, governed(c, "60s"), func(s *settings) {
-		s.bindings = fmt.Sprintf("    - {name: x, tools: [t1], targets: [\"x.wild.test:443\"], tokenExchange: {tokenURL: %q, audience: x, clientAuth: {method: none}}}\n", endpoint.URL)
+		s.bindings = fmt.Sprintf("    - {name: x, tools: [t1], targets: [\"x.wild.test:443\"], tokenExchange: {mode: impersonation, tokenURL: %q, audience: x, clientAuth: {method: none}}}\n", endpoint.URL)
 		s.manifest += "requiredScopes: []\n"
 	})
 	done := make(chan int, 1)
