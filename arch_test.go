@@ -38,7 +38,8 @@ var may = map[string][]string{
 	"audit":                      {"redact"},
 	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact", "roots"},
 	"proxy":                      {"audit", "broker", "config", "egress", "identity", "killswitch", "redact"},
-	"cmd/sidecar":                {"audit", "broker", "config", "devissuer", "egress", "identity", "inject", "killswitch", "killswitch/bus", "killswitch/ledger", "proxy", "redact", "roots"},
+	"cmd/cli":                    {},
+	"cmd/sidecar":                {"audit", "broker", "cmd/cli", "config", "devissuer", "egress", "identity", "inject", "killswitch", "killswitch/bus", "killswitch/ledger", "proxy", "redact", "roots"},
 	"e2e":                        {"devissuer"},
 	"e2e/cases":                  {},
 	"deploy/helm":                {},
@@ -48,8 +49,8 @@ var may = map[string][]string{
 	"killswitch/central/login":   {"killswitch/central", "killswitch/central/api"},
 	"killswitch/central/console": {"killswitch/central", "killswitch/central/api", "killswitch/central/login", "killswitch/ledger"},
 	"killswitch/signals":         {"identity", "killswitch"},
-	"cmd/injector":               {"config", "inject/certs", "inject/pod", "inject/settings", "inject/tools", "inject/webhook"},
-	"cmd/killswitch":             {"config", "identity", "killswitch/bus", "killswitch/central", "killswitch/central/api", "killswitch/central/console", "killswitch/central/login", "killswitch/central/natsd", "killswitch/ledger", "killswitch/signals"},
+	"cmd/injector":               {"cmd/cli", "config", "inject/certs", "inject/pod", "inject/settings", "inject/tools", "inject/webhook"},
+	"cmd/killswitch":             {"cmd/cli", "config", "identity", "killswitch/bus", "killswitch/central", "killswitch/central/api", "killswitch/central/console", "killswitch/central/login", "killswitch/central/natsd", "killswitch/ledger", "killswitch/signals"},
 	"deploy/oci":                 {"deploy/oci/layout"},
 	"deploy/oci/layout":          {},
 	"e2e/cluster":                {"deploy/oci/layout"},
@@ -85,7 +86,7 @@ var barred = map[string][]string{
 	"github.com/nats-io/nats-server":      {"killswitch/central/natsd", "killswitch/bus/bustest"},
 	"github.com/nats-io/nats.go":          {"killswitch/bus", "killswitch/bus/bustest", "killswitch/central", "killswitch/central/natsd", "cmd/killswitch", "e2e"},
 	"github.com/miekg/dns":                {"proxy", "e2e/cluster"},
-	"github.com/spf13/cobra":              {"cmd/sidecar", "cmd/killswitch", "cmd/injector"},
+	"github.com/spf13/cobra":              {"cmd/cli", "cmd/sidecar", "cmd/killswitch", "cmd/injector"},
 	"github.com/fsnotify/fsnotify":        {"config"},
 	"github.com/coreos/go-oidc":           {"identity", "killswitch/central/login"},
 	"github.com/google/nftables":          {"inject"},
@@ -187,7 +188,7 @@ func TestPackageDocs(t *testing.T) {
 			t.Errorf("%s has %d package comments, expected 1", dir, len(d))
 			continue
 		}
-		if strings.HasPrefix(dir, "cmd/") || strings.HasPrefix(d[0], "Command ") {
+		if strings.HasPrefix(d[0], "Command ") {
 			continue // a command's comment is its manual
 		}
 		for _, want := range []string{"Package " + path.Base(dir) + " ", "Limits:", "may import it"} {

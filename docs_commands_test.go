@@ -32,12 +32,17 @@ func commands(t *testing.T, binary string) map[string][]string {
 	t.Helper()
 	funcs := map[string]*commandFunc{}
 	sources(t, func(_, dir string, file *ast.File) {
-		if dir != "cmd/"+binary {
+		prefix := ""
+		switch dir {
+		case "cmd/" + binary:
+		case "cmd/cli":
+			prefix = "cli."
+		default:
 			return
 		}
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Body != nil {
-				funcs[f.Name.Name] = read(f)
+				funcs[prefix+f.Name.Name] = read(f)
 			}
 		}
 	})
@@ -78,6 +83,9 @@ func read(f *ast.FuncDecl) *commandFunc {
 				c.calls = append(c.calls, fun.Name)
 			case *ast.SelectorExpr:
 				c.flags = append(c.flags, flagNames(fun.Sel.Name, n.Args)...)
+				if x, ok := fun.X.(*ast.Ident); ok && x.Name == "cli" {
+					c.calls = append(c.calls, "cli."+fun.Sel.Name)
+				}
 			}
 		}
 		return true

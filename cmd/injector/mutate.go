@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/inject/pod"
 	"github.com/toolgate/toolgate/inject/settings"
 )
@@ -44,18 +45,18 @@ func newMutate() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := settings.Load(*file)
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		p, err := readPod(cmd.InOrStdin(), args)
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		if *dir == "" {
 			*dir = s.ToolsDir
 		}
 		r, err := pod.Mutate(p, pod.Namespace{Name: p.Namespace, Labels: *labels}, s, folder(*dir))
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		for _, w := range r.Warnings {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
@@ -65,7 +66,7 @@ func newMutate() *cobra.Command {
 			_, err = cmd.OutOrStdout().Write(out)
 		}
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		return nil
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/cmd/cli"
 )
 
 // newProbe is for helm test: an image without a shell has nothing else to ask with.
@@ -31,13 +33,13 @@ func newProbe() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := probeClient(*caFile)
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		end := time.NewTimer(*timeout)
 		defer end.Stop()
 		for _, url := range args {
 			if err := probe(cmd, client, url, end.C); err != nil {
-				return wrong{err}
+				return cli.Wrong(err)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), url, "answers")
 		}

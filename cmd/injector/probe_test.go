@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/toolgate/toolgate/cmd/cli"
 )
 
 func TestProbe(t *testing.T) {
@@ -30,10 +32,10 @@ func TestProbe(t *testing.T) {
 		code int
 		want string
 	}{
-		{"answers at last", []string{server.URL + "/readyz", "--ca-file", ca}, exitDone, "answers"},
-		{"unknown CA", []string{server.URL, "--timeout", "1ms"}, exitWrong, "certificate"},
-		{"no such file", []string{server.URL, "--ca-file", "nothing"}, exitWrong, "--ca-file"},
-		{"no URL", nil, exitUsage, "found no URL"},
+		{"answers at last", []string{server.URL + "/readyz", "--ca-file", ca}, cli.ExitDone, "answers"},
+		{"unknown CA", []string{server.URL, "--timeout", "1ms"}, cli.ExitWrong, "certificate"},
+		{"no such file", []string{server.URL, "--ca-file", "nothing"}, cli.ExitWrong, "--ca-file"},
+		{"no URL", nil, cli.ExitUsage, "found no URL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder

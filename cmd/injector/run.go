@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/inject/certs"
 	"github.com/toolgate/toolgate/inject/tools"
 	"github.com/toolgate/toolgate/inject/webhook"
@@ -26,7 +27,7 @@ type certificates interface {
 
 // serve runs the webhook until ctx ends. listening, which may be nil, is told the addresses.
 func serve(ctx context.Context, f *serveFlags, client dynamic.Interface, log *slog.Logger, listening func(hooks, admin net.Addr)) error {
-	metrics := webhook.NewMetrics(buildVersion())
+	metrics := webhook.NewMetrics(cli.Version())
 	keeper, err := openCertificates(ctx, f, client, metrics, log)
 	if err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/toolgate/toolgate/cmd/cli"
 )
 
 // serveFlags are the flags of serve.
@@ -34,7 +36,7 @@ func newServe() *cobra.Command {
 		Long: "Run the admission webhook: POST /mutate for pods, POST /validate for ToolManifests, over TLS. It makes the release's CA,\n" +
 			"certificates and the kill switch's signing key as Secrets when they are missing, and renews them; with --cert-dir it\n" +
 			"takes a certificate of somebody else's making. Settings, manifests and certificates are read again as they change.",
-		Args: flagsOnly,
+		Args: cli.FlagsOnly,
 	}
 	s := cmd.Flags()
 	s.StringVar(&f.settings, "settings", "", "the injector's settings `file`")
@@ -67,11 +69,11 @@ func newServe() *cobra.Command {
 		}
 		client, err := f.client()
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		log := slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 		if err := serve(cmd.Context(), &f, client, log, nil); err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		return nil
 	}
@@ -101,7 +103,7 @@ func (f *serveFlags) client() (dynamic.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.UserAgent = "toolgate-injector/" + buildVersion()
+	c.UserAgent = "toolgate-injector/" + cli.Version()
 	return dynamic.NewForConfig(c)
 }
 

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/inject/tools"
 )
 
@@ -231,13 +232,13 @@ func TestServeFlags(t *testing.T) {
 		code int
 		want string
 	}{
-		{"serve", exitUsage, "settings"},
-		{"serve --settings x", exitUsage, "POD_NAMESPACE"},
-		{"serve --settings x --namespace n", exitWrong, "--kubeconfig"},
-		{"serve --settings x --namespace n --kubeconfig gone", exitWrong, "--kubeconfig"},
-		{"serve --settings x --cert-dir d --webhook-config w", exitUsage, "--cert-dir beside --webhook-config"},
-		{"serve --settings x --namespace n --shutdown-delay -1s", exitUsage, "negative"},
-		{"serve x --settings x", exitUsage, "flags only"},
+		{"serve", cli.ExitUsage, "settings"},
+		{"serve --settings x", cli.ExitUsage, "POD_NAMESPACE"},
+		{"serve --settings x --namespace n", cli.ExitWrong, "--kubeconfig"},
+		{"serve --settings x --namespace n --kubeconfig gone", cli.ExitWrong, "--kubeconfig"},
+		{"serve --settings x --cert-dir d --webhook-config w", cli.ExitUsage, "--cert-dir beside --webhook-config"},
+		{"serve --settings x --namespace n --shutdown-delay -1s", cli.ExitUsage, "negative"},
+		{"serve x --settings x", cli.ExitUsage, "flags only"},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(strings.Fields(c.args), strings.NewReader(""), &out, &errs); code != c.code || !strings.Contains(errs.String(), c.want) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/killswitch/central/api"
 )
 
@@ -73,11 +74,11 @@ func (r *remote) dial() (*client, error) {
 	if name := or(r.tokenFile, os.Getenv(envToken)); name != "" {
 		b, err := os.ReadFile(filepath.Clean(name))
 		if err != nil {
-			return nil, wrong{fmt.Errorf("the token: %w", err)}
+			return nil, cli.Wrong(fmt.Errorf("the token: %w", err))
 		}
 		c.token = strings.TrimSpace(string(b))
 		if len(strings.Fields(c.token)) != 1 {
-			return nil, wrong{fmt.Errorf("the file %s does not hold one token and nothing else", name)}
+			return nil, cli.Wrong(fmt.Errorf("the file %s does not hold one token and nothing else", name))
 		}
 	} else {
 		return nil, fmt.Errorf("found no token, expected --token-file or %s", envToken)
@@ -85,11 +86,11 @@ func (r *remote) dial() (*client, error) {
 	if name := or(r.caFile, os.Getenv(envCA)); name != "" {
 		pem, err := os.ReadFile(filepath.Clean(name))
 		if err != nil {
-			return nil, wrong{fmt.Errorf("the CA file: %w", err)}
+			return nil, cli.Wrong(fmt.Errorf("the CA file: %w", err))
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, wrong{fmt.Errorf("the CA file %s holds no certificate", name)}
+			return nil, cli.Wrong(fmt.Errorf("the CA file %s holds no certificate", name))
 		}
 		c.http.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
@@ -112,7 +113,7 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 	default:
 		b, err := json.Marshal(v)
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		body, media = bytes.NewReader(b), "application/json"
 	}
@@ -122,7 +123,7 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 	}
 	defer func() { _ = res.Body.Close() }()
 	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-		return wrong{fmt.Errorf("the control plane's answer: %w", err)}
+		return cli.Wrong(fmt.Errorf("the control plane's answer: %w", err))
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 func (c *client) send(ctx context.Context, method, path, media string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
-		return nil, wrong{err}
+		return nil, cli.Wrong(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	if media != "" {
@@ -139,7 +140,7 @@ func (c *client) send(ctx context.Context, method, path, media string, body io.R
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, wrong{&unreached{err}}
+		return nil, cli.Wrong(&unreached{err})
 	}
 	if res.StatusCode == http.StatusOK {
 		return res, nil
@@ -148,9 +149,9 @@ func (c *client) send(ctx context.Context, method, path, media string, body io.R
 	b, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	p := &refused{}
 	if json.Unmarshal(b, &p.Problem) != nil || p.Code == "" {
-		return nil, wrong{fmt.Errorf("the server answered %s, and not as a control plane does", res.Status)}
+		return nil, cli.Wrong(fmt.Errorf("the server answered %s, and not as a control plane does", res.Status))
 	}
-	return nil, wrong{p}
+	return nil, cli.Wrong(p)
 }
 
 // refused is the control plane's no.

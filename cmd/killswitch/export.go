@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/killswitch/central"
 	"github.com/toolgate/toolgate/killswitch/ledger"
 )
@@ -17,7 +18,7 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Print the whole signed log, one entry a line, for verify and import",
-		Args:  flagsOnly,
+		Args:  cli.FlagsOnly,
 	}
 	r := remoteFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -31,7 +32,7 @@ func newExport() *cobra.Command {
 		}
 		defer func() { _ = res.Body.Close() }()
 		if _, err := io.Copy(cmd.OutOrStdout(), res.Body); err != nil {
-			return wrong{fmt.Errorf("the export breaks off: %w", err)}
+			return cli.Wrong(fmt.Errorf("the export breaks off: %w", err))
 		}
 		return nil
 	}
@@ -42,12 +43,12 @@ func newImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Give the control plane back the entries that its store has lost, from an export",
-		Args:  one("the file of an export"),
+		Args:  cli.One("the file of an export"),
 	}
 	r := remoteFlags(cmd)
-	out := outputFlag(cmd)
+	out := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := out.valid(); err != nil {
+		if err := out.Valid(); err != nil {
 			return err
 		}
 		c, err := r.dial()
@@ -56,7 +57,7 @@ func newImport() *cobra.Command {
 		}
 		f, err := os.Open(filepath.Clean(args[0]))
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		defer func() { _ = f.Close() }()
 		var added struct {
@@ -65,7 +66,7 @@ func newImport() *cobra.Command {
 		if err := c.do(cmd.Context(), "POST", "/v1/import", io.Reader(f), &added); err != nil {
 			return err
 		}
-		return out.print(cmd.OutOrStdout(), added, func(w io.Writer) {
+		return out.Print(cmd.OutOrStdout(), added, func(w io.Writer) {
 			fmt.Fprintf(w, "%s added\n", plural(added.Added, "entry", "entries"))
 		})
 	}
@@ -85,12 +86,12 @@ func newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify FILE --public-key KEY",
 		Short: "Verify every signature and the chain of an export, without a network",
-		Args:  one("the file of an export"),
+		Args:  cli.One("the file of an export"),
 	}
 	texts := cmd.Flags().StringArray("public-key", nil, "a public `key` that may have signed; repeat it for keys of earlier times")
-	out := outputFlag(cmd)
+	out := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := out.valid(); err != nil {
+		if err := out.Valid(); err != nil {
 			return err
 		}
 		if len(*texts) == 0 {
@@ -102,15 +103,15 @@ func newVerify() *cobra.Command {
 		}
 		f, err := os.Open(filepath.Clean(args[0]))
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		defer func() { _ = f.Close() }()
 		entries, state, err := central.ReadExport(f, keys)
 		if err != nil {
-			return wrong{fmt.Errorf("%s: %w", args[0], err)}
+			return cli.Wrong(fmt.Errorf("%s: %w", args[0], err))
 		}
 		v := verified{state.Log, len(entries), state.Head, state.Active(), true}
-		return out.print(cmd.OutOrStdout(), v, func(w io.Writer) {
+		return out.Print(cmd.OutOrStdout(), v, func(w io.Writer) {
 			fmt.Fprintf(w, "%s verified, log %s, head %s; %d in force\n", plural(v.Entries, "entry", "entries"), v.Log, v.Head, len(v.InForce))
 		})
 	}

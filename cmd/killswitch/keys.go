@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/killswitch/central"
 	"github.com/toolgate/toolgate/killswitch/central/api"
 	"github.com/toolgate/toolgate/killswitch/central/natsd"
@@ -17,7 +18,7 @@ func newCredentials() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "credentials --dir DIR --name NAME",
 		Short: "Print NATS credentials for sidecars under a name of their own; serve with the same --dir accepts them at once",
-		Args:  flagsOnly,
+		Args:  cli.FlagsOnly,
 	}
 	dir := cmd.Flags().String("dir", "", "the `folder` of serve")
 	name := cmd.Flags().String("name", "", "the `name`: letters, digits, - and _; it stands in the subjects that they may speak on")
@@ -27,10 +28,10 @@ func newCredentials() *cobra.Command {
 		}
 		b, err := natsd.Credentials(*dir, *name)
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		if _, err := cmd.OutOrStdout().Write(b); err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		return nil
 	}
@@ -41,16 +42,16 @@ func newToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token --name NAME --roles ROLES",
 		Short: "Make a token, and print it once with the line for the --tokens file of serve",
-		Args:  flagsOnly,
+		Args:  cli.FlagsOnly,
 	}
 	var p central.Principal
 	f := cmd.Flags()
 	f.StringVar(&p.Name, "name", "", "whose it is; it stands in the log")
 	roles := f.StringSlice("roles", nil, "`viewer`, responder or admin")
 	f.StringSliceVar(&p.Tenants, "tenants", nil, "limit it to these `tenants`; default: all")
-	out := outputFlag(cmd)
+	out := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := out.valid(); err != nil {
+		if err := out.Valid(); err != nil {
 			return err
 		}
 		for _, r := range *roles {
@@ -64,7 +65,7 @@ func newToken() *cobra.Command {
 			return err
 		}
 		v := map[string]string{"token": token, "line": line}
-		return out.print(cmd.OutOrStdout(), v, func(w io.Writer) {
+		return out.Print(cmd.OutOrStdout(), v, func(w io.Writer) {
 			fmt.Fprintf(w, "the token, which is shown only now:\n%s\n\nthe line for the tokens file:\n%s\n", token, line)
 		})
 	}
@@ -75,11 +76,11 @@ func newKey() *cobra.Command {
 	return &cobra.Command{
 		Use:   "key FILE",
 		Short: "Make a signing key in a file, unless it is there, and print its public key",
-		Args:  one("the file of a signing key"),
+		Args:  cli.One("the file of a signing key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			signer, err := loadSigner(args[0])
 			if err != nil {
-				return wrong{err}
+				return cli.Wrong(err)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), signer.PublicKey())
 			return nil
@@ -91,11 +92,11 @@ func newPermissions() *cobra.Command {
 	return &cobra.Command{
 		Use:   "permissions",
 		Short: "Print the accounts that an existing NATS cluster needs, for its configuration file",
-		Args:  flagsOnly,
+		Args:  cli.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), natsd.ServerConfig())
 			if err != nil {
-				return wrong{err}
+				return cli.Wrong(err)
 			}
 			return nil
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/killswitch/central"
 	"github.com/toolgate/toolgate/killswitch/ledger"
 )
@@ -17,10 +18,10 @@ import (
 // looks completes a command that reads one thing and prints it.
 func looks[T any](cmd *cobra.Command, path func() string, text func(io.Writer, T)) *cobra.Command {
 	r := remoteFlags(cmd)
-	out := outputFlag(cmd)
-	cmd.Args = flagsOnly
+	out := cli.OutputFlag(cmd)
+	cmd.Args = cli.FlagsOnly
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := out.valid(); err != nil {
+		if err := out.Valid(); err != nil {
 			return err
 		}
 		c, err := r.dial()
@@ -33,7 +34,7 @@ func looks[T any](cmd *cobra.Command, path func() string, text func(io.Writer, T
 		if err != nil {
 			return err
 		}
-		return out.print(cmd.OutOrStdout(), v, func(w io.Writer) {
+		return out.Print(cmd.OutOrStdout(), v, func(w io.Writer) {
 			t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 			text(t, v)
 			_ = t.Flush()

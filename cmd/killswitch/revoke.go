@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/killswitch/central"
 	"github.com/toolgate/toolgate/killswitch/ledger"
 )
@@ -24,7 +25,7 @@ func newRevoke() *cobra.Command {
 		Long: "Stop what a selector covers: new calls are refused and running ones cut. It shows first what it would hit and asks;\n" +
 			"then it waits until every live sidecar has acknowledged. The exit code is 1 when some have not within --timeout; the\n" +
 			"revocation is in force all the same, and rules at each of them from the moment that it is reached.",
-		Args: flagsOnly,
+		Args: cli.FlagsOnly,
 	}
 	var q central.Request
 	selector := selectorFlags(cmd)
@@ -36,10 +37,10 @@ func newRevoke() *cobra.Command {
 	yes := f.BoolP("yes", "y", false, "do not show first, and do not ask")
 	w := waitFlags(cmd)
 	r := remoteFlags(cmd)
-	out := outputFlag(cmd)
+	out := cli.OutputFlag(cmd)
 	complete(cmd, r)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := out.valid(); err != nil {
+		if err := out.Valid(); err != nil {
 			return err
 		}
 		q.Selector = *selector
@@ -99,11 +100,11 @@ func confirm(cmd *cobra.Command, c *client, s ledger.Selector) error {
 	fmt.Fprint(w, "go on? [y/N] ")
 	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return wrong{err}
+		return cli.Wrong(err)
 	}
 	if a := strings.ToLower(strings.TrimSpace(line)); a != "y" && a != "yes" {
 		fmt.Fprintln(w)
-		return wrong{errors.New("nothing was revoked; --yes does not ask")}
+		return cli.Wrong(errors.New("nothing was revoked; --yes does not ask"))
 	}
 	return nil
 }
@@ -122,7 +123,7 @@ func newRestore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "restore ID",
 		Short:             "End a revocation, and wait until every sidecar knows",
-		Args:              one("the id of a revocation; see killswitch list"),
+		Args:              cli.One("the id of a revocation; see killswitch list"),
 		ValidArgsFunction: completeIDs,
 	}
 	var why central.Reason
@@ -137,7 +138,7 @@ func newApprove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve REVISION",
 		Short: "Carry out somebody else's proposal",
-		Args:  one("the revision of a proposal; see killswitch proposals"),
+		Args:  cli.One("the revision of a proposal; see killswitch proposals"),
 	}
 	var why central.Reason
 	cmd.Flags().StringVar(&why.Reason, "reason", "", "why, beside the proposal's own reason")
@@ -150,7 +151,7 @@ func newDecline() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "decline REVISION",
 		Short: "Drop a proposal",
-		Args:  one("the revision of a proposal; see killswitch proposals"),
+		Args:  cli.One("the revision of a proposal; see killswitch proposals"),
 	}
 	var why central.Reason
 	cmd.Flags().StringVar(&why.Reason, "reason", "", "why")
@@ -163,7 +164,7 @@ func newDrill() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drill",
 		Short: "Write an entry that changes nothing, and see every sidecar acknowledge it",
-		Args:  flagsOnly,
+		Args:  cli.FlagsOnly,
 	}
 	var why central.Reason
 	cmd.Flags().StringVar(&why.Reason, "reason", "", "why")
@@ -185,9 +186,9 @@ func post(c *client, path string, body any) request {
 func writes(cmd *cobra.Command, prepare func(c *client, arg string) (request, error)) *cobra.Command {
 	w := waitFlags(cmd)
 	r := remoteFlags(cmd)
-	out := outputFlag(cmd)
+	out := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := out.valid(); err != nil {
+		if err := out.Valid(); err != nil {
 			return err
 		}
 		c, err := r.dial()

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/killswitch/central"
 	"github.com/toolgate/toolgate/killswitch/central/api"
 	"github.com/toolgate/toolgate/killswitch/central/natsd"
@@ -52,7 +53,7 @@ func newServe() *cobra.Command {
 		Long: "Run the control plane. On its first start it makes what it needs below --dir: the signing key, the keys of its NATS\n" +
 			"server, and credentials for sidecars. With --nats it joins an existing JetStream cluster instead; any number of\n" +
 			"instances may then run at once with the same signing key.",
-		Args: flagsOnly,
+		Args: cli.FlagsOnly,
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.dir, "dir", "", "the `folder` for keys, credentials and the log; made when missing")
@@ -86,7 +87,7 @@ func newServe() *cobra.Command {
 		}
 		o.Log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
 		if err := s.serve(cmd.Context(), o, func(text string) { fmt.Fprintln(cmd.OutOrStdout(), text) }); err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		return nil
 	}

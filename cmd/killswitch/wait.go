@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/killswitch/central"
 	"github.com/toolgate/toolgate/killswitch/ledger"
 )
@@ -30,7 +31,7 @@ type result struct {
 }
 
 // run sends the request and prints the fleet's progress until all have acknowledged or the time is over.
-func (w *waiting) run(cmd *cobra.Command, c *client, out *output, q request) error {
+func (w *waiting) run(cmd *cobra.Command, c *client, out *cli.Output, q request) error {
 	o, err := insist(cmd.Context(), cmd.ErrOrStderr(), true, q)
 	if err != nil {
 		return err
@@ -43,11 +44,11 @@ func (w *waiting) run(cmd *cobra.Command, c *client, out *output, q request) err
 		}
 		res.Progress = &p
 	}
-	if err := out.print(cmd.OutOrStdout(), res, res.text); err != nil {
+	if err := out.Print(cmd.OutOrStdout(), res, res.text); err != nil {
 		return err
 	}
 	if res.Progress != nil && !res.Progress.Done() {
-		return wrong{errPrinted}
+		return cli.Wrong(cli.ErrPrinted)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/killswitch/central"
 	"github.com/toolgate/toolgate/killswitch/ledger"
 )
@@ -20,13 +21,13 @@ func newWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Print what happens, until interrupted; a lost connection is made again where it was",
-		Args:  flagsOnly,
+		Args:  cli.FlagsOnly,
 	}
 	since := cmd.Flags().Int("since", -1, "begin with what came after this `revision`; default: with what comes next")
 	r := remoteFlags(cmd)
-	out := outputFlag(cmd)
+	out := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := out.valid(); err != nil {
+		if err := out.Valid(); err != nil {
 			return err
 		}
 		c, err := r.dial()
@@ -45,7 +46,7 @@ func newWatch() *cobra.Command {
 type watching struct {
 	cmd    *cobra.Command
 	client *client
-	out    *output
+	out    *cli.Output
 	from   string // revision after which to go on
 }
 
@@ -94,7 +95,7 @@ func (w *watching) once() error {
 		}
 		if v, ok := strings.CutPrefix(line, "data: "); ok {
 			if err := w.print(name, []byte(v)); err != nil {
-				return wrong{err}
+				return cli.Wrong(err)
 			}
 		}
 	}
@@ -103,7 +104,7 @@ func (w *watching) once() error {
 
 func (w *watching) print(name string, data []byte) error {
 	stdout := w.cmd.OutOrStdout()
-	if w.out.format == "json" {
+	if w.out.JSON() {
 		_, err := fmt.Fprintf(stdout, "{\"event\":%q,\"data\":%s}\n", name, data)
 		return err
 	}

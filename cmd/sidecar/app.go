@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/audit"
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/killswitch/bus"
@@ -76,7 +77,7 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 		}
 		a.own = append(a.own, a.fence.Addresses()...)
 	}
-	a.metrics = proxy.NewMetrics(s, buildVersion())
+	a.metrics = proxy.NewMetrics(s, cli.Version())
 	gates, err := proxy.NewGates(s, a.own, a.metrics.Broker, nil)
 	if err != nil {
 		return nil, err

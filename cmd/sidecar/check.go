@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch/bus"
 	"github.com/toolgate/toolgate/proxy"
@@ -19,24 +19,23 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check --config FILE",
 		Short: "Check a config and its manifests, and name every mistake with file:line:col",
-		Args:  flagsOnly,
+		Args:  cli.FlagsOnly,
 	}
 	path := configFlag(cmd)
-	output := outputFlag(cmd)
+	output := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := output.valid(); err != nil {
+		if err := output.Valid(); err != nil {
 			return err
 		}
 		s, problems := load(*path)
-		if *output == "json" {
-			if err := writeJSON(cmd.OutOrStdout(), checkResult(s, problems)); err != nil {
-				return wrong{err}
-			}
-		} else {
-			printCheck(cmd.OutOrStdout(), cmd.ErrOrStderr(), s, problems)
+		err := output.Print(cmd.OutOrStdout(), checkResult(s, problems), func(stdout io.Writer) {
+			printCheck(stdout, cmd.ErrOrStderr(), s, problems)
+		})
+		if err != nil {
+			return err
 		}
 		if len(problems) > 0 {
-			return wrong{errPrinted}
+			return cli.Wrong(cli.ErrPrinted)
 		}
 		return nil
 	}
@@ -143,27 +142,4 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// format is the value of -o.
-type format string
-
-func outputFlag(cmd *cobra.Command) *format {
-	f := format("text")
-	cmd.Flags().StringVarP((*string)(&f), "output", "o", "text", "`format` of the result: text or json")
-	return &f
-}
-
-func (f format) valid() error {
-	if f != "text" && f != "json" {
-		return fmt.Errorf("found -o %q, expected text or json", string(f))
-	}
-	return nil
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

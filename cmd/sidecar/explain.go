@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/identity"
 	"github.com/toolgate/toolgate/proxy"
@@ -23,10 +24,10 @@ func newExplain() *cobra.Command {
 			"--resolve is given: then the token's signature is verified with its issuer's keys, and the host is resolved and\n" +
 			"its addresses judged. No credential is asked for and no upstream contacted in either case.\n" +
 			"The exit code is 0 if the call would be allowed, 1 if it would be denied.",
-		Args: flagsOnly,
+		Args: cli.FlagsOnly,
 	}
 	path := configFlag(cmd)
-	output := outputFlag(cmd)
+	output := cli.OutputFlag(cmd)
 	var q proxy.Question
 	var tokenFile string
 	f := cmd.Flags()
@@ -43,24 +44,20 @@ func newExplain() *cobra.Command {
 		}
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := output.valid(); err != nil {
+		if err := output.Valid(); err != nil {
 			return err
 		}
 		q.Method = strings.ToUpper(q.Method)
 		e, err := explain(cmd.Context(), *path, tokenFile, q)
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
-		if *output == "json" {
-			err = writeJSON(cmd.OutOrStdout(), e)
-		} else {
-			printExplanation(cmd.OutOrStdout(), e)
-		}
+		err = output.Print(cmd.OutOrStdout(), e, func(w io.Writer) { printExplanation(w, e) })
 		switch {
 		case err != nil:
-			return wrong{err}
+			return err
 		case e.Decision != "allow":
-			return wrong{errPrinted}
+			return cli.Wrong(cli.ErrPrinted)
 		}
 		return nil
 	}

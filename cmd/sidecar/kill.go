@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/killswitch/bus"
@@ -75,7 +76,7 @@ func (a *app) self() bus.Sidecar {
 	host, _ := os.Hostname()
 	return bus.Sidecar{
 		Pod: cmp.Or(os.Getenv("POD_NAME"), host), Namespace: os.Getenv("POD_NAMESPACE"), Node: os.Getenv("NODE_NAME"),
-		Version: buildVersion(), Tools: toolNames(a.store.Current()),
+		Version: cli.Version(), Tools: toolNames(a.store.Current()),
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/inject"
 	"github.com/toolgate/toolgate/proxy"
@@ -35,10 +37,10 @@ func newNetinit() *cobra.Command {
 			"the capability NET_ADMIN. The rules replace those of an earlier run, all at once.\n\n" +
 			"On a machine, or in a pod with the host's network, it would cut off everything else there, and refuses to run.",
 		Example: "  sidecar netinit --config sidecar.yaml --proxy-uid 1337 --tool-uid 2001=search --tool-uid 2002=mail",
-		Args:    flagsOnly,
+		Args:    cli.FlagsOnly,
 	}
 	path := configFlag(cmd)
-	output := outputFlag(cmd)
+	output := cli.OutputFlag(cmd)
 	var f netinitFlags
 	cmd.Flags().IntVar(&f.proxyUID, "proxy-uid", 0, "the user `id` that the proxy runs as")
 	cmd.Flags().StringArrayVar(&f.toolUIDs, "tool-uid", nil, "a tool's user id and the `uid=listener` that is its own; once for each tool")
@@ -49,29 +51,28 @@ func newNetinit() *cobra.Command {
 	cmd.Flags().BoolVar(&f.remove, "remove", false, "take the rules out")
 	cmd.MarkFlagsMutuallyExclusive("check", "remove")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := output.valid(); err != nil {
+		if err := output.Valid(); err != nil {
 			return err
 		}
 		s, err := config.Load(*path)
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		r, err := f.do(s)
 		if err != nil {
 			return err
 		}
-		if *output == "json" {
-			err = writeJSON(cmd.OutOrStdout(), r)
-		} else {
-			_, err = fmt.Fprint(cmd.OutOrStdout(), r)
-		}
+		var lost error
+		err = output.Print(cmd.OutOrStdout(), r, func(w io.Writer) { _, lost = fmt.Fprint(w, r) })
 		switch {
 		case err != nil:
-			return wrong{err}
-		case r.Drift != nil && *output != "json":
-			return wrong{r.Drift}
+			return err
+		case lost != nil:
+			return cli.Wrong(lost)
+		case r.Drift != nil && !output.JSON():
+			return cli.Wrong(r.Drift)
 		case !r.OK:
-			return wrong{errPrinted}
+			return cli.Wrong(cli.ErrPrinted)
 		}
 		return nil
 	}
@@ -132,7 +133,7 @@ func asWrong(err error) error {
 	if err == nil {
 		return nil
 	}
-	return wrong{fmt.Errorf("netinit: %w", err)}
+	return cli.Wrong(fmt.Errorf("netinit: %w", err))
 }
 
 // plan is the fence that the command line and the config ask for together.

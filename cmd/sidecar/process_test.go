@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/cmd/cli"
 )
 
 // process is the real program, as its own process.
@@ -93,7 +95,7 @@ func TestSIGTERMDrains(t *testing.T) {
 	if _, err := io.Copy(io.Discard, body); err == nil {
 		t.Error("the stream ended as if it were complete")
 	}
-	if code := p.end(t); code != exitDone {
+	if code := p.end(t); code != cli.ExitDone {
 		t.Errorf("exit code %d", code)
 	}
 	if d := time.Since(began); d < 300*time.Millisecond || d > 5*time.Second {
@@ -118,7 +120,7 @@ func TestSecondSignalCuts(t *testing.T) {
 	p.log.find(t, `"draining"`)
 	p.signal(t, syscall.SIGINT)
 	p.log.find(t, `second signal`)
-	if code := p.end(t); code != exitDone {
+	if code := p.end(t); code != cli.ExitDone {
 		t.Errorf("exit code %d", code)
 	}
 	if rec := parseRecord(t, records.String()); rec.str("error_class") != "drained" {
@@ -149,16 +151,21 @@ func TestRecordsThatNobodyReads(t *testing.T) {
 		t.Errorf("a tool with side effects: %s", got)
 	}
 	p.signal(t, syscall.SIGTERM)
-	if code := p.end(t); code != exitWrong {
+	if code := p.end(t); code != cli.ExitWrong {
 		t.Errorf("records were lost, and the exit code is %d", code)
 	}
 	p.log.find(t, "records were lost")
 }
 
-// TestMemoryLimit: Go's own limit, which an injector derives from the container's, is left as it is given.
+// TestMemoryLimit: the process keeps below nine tenths of its container's limit, unless somebody has said how much Go is to take.
 func TestMemoryLimit(t *testing.T) {
-	t.Setenv("GOMEMLIMIT", "48MiB")
+	t.Setenv(cli.MemoryVariable, "134217728")
 	p := newLab(t).run(io.Discard)
+	if _, page := p.adminPage("/metrics"); !strings.Contains(page, "\ngo_gc_gomemlimit_bytes 1.20795948e+08\n") {
+		t.Error("the limit in force is not nine tenths of the container's")
+	}
+	t.Setenv("GOMEMLIMIT", "48MiB")
+	p = newLab(t).run(io.Discard)
 	if _, page := p.adminPage("/metrics"); !strings.Contains(page, "\ngo_gc_gomemlimit_bytes 5.0331648e+07\n") {
 		t.Error("the limit in force is not the one given")
 	}

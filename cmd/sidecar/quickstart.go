@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/config"
 )
 
@@ -21,13 +22,13 @@ func newQuickstart() *cobra.Command {
 		Long: "Starts, on loopback and in one process: an OIDC issuer with a token endpoint, an HTTPS upstream that demands a\n" +
 			"scoped token, and the sidecar with a written-out config and manifest. Then takes a tour and prints what a tool\n" +
 			"sees and what the record says. It stays up for you to try, unless --once is given.",
-		Args: flagsOnly,
+		Args: cli.FlagsOnly,
 	}
 	dir := cmd.Flags().String("dir", "toolgate-quickstart", "the `folder` for config, manifest, CA and records")
 	once := cmd.Flags().Bool("once", false, "end after the tour; exit 0 only if every step did what it says")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := quickstart(cmd.Context(), cmd.OutOrStdout(), *dir, *once); err != nil {
-			return wrong{safeError(err)}
+			return cli.Wrong(safeError(err))
 		}
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/redact"
 )
@@ -18,13 +19,13 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --config FILE",
 		Short: "Run the proxy until SIGTERM; SIGHUP or a changed file reloads the config",
-		Args:  flagsOnly,
+		Args:  cli.FlagsOnly,
 	}
 	path := configFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s, err := config.Load(*path)
 		if err != nil {
-			return wrong{err}
+			return cli.Wrong(err)
 		}
 		signal.Ignore(syscall.SIGPIPE) // whoever reads the records or the log may go; what cannot be recorded is denied
 		signals := make(chan os.Signal, 2)
@@ -32,7 +33,7 @@ func newRun() *cobra.Command {
 		defer signal.Stop(signals)
 		a, err := start(*path, s, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		if err != nil {
-			return wrong{safeError(err)}
+			return cli.Wrong(safeError(err))
 		}
 		// An idle sidecar would keep what its start has used, a quarter of its own memory, and there is one in every pod.
 		debug.FreeOSMemory()
@@ -47,7 +48,7 @@ func (a *app) wait(signals <-chan os.Signal) error {
 		select {
 		case err := <-a.failed:
 			a.log.Error("failed", "error", err)
-			return wrong{safeError(errors.Join(err, a.shutdown(context.Background())))}
+			return cli.Wrong(safeError(errors.Join(err, a.shutdown(context.Background()))))
 		case sig := <-signals:
 			if sig == syscall.SIGHUP {
 				a.log.Info("SIGHUP: reading the config again")
@@ -68,7 +69,7 @@ func (a *app) drain(signals <-chan os.Signal) error {
 		select {
 		case err := <-drained:
 			if err != nil {
-				return wrong{safeError(err)}
+				return cli.Wrong(safeError(err))
 			}
 			return nil
 		case sig := <-signals:

@@ -35,7 +35,7 @@ func (c *compiler) build(ctx context.Context, name string, p layout.Platform) (p
 	}
 	file := filepath.Join(c.dir, key)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", file,
-		"-ldflags", "-s -w -buildid= -X main.version="+c.version, module+"/cmd/"+name)
+		"-ldflags", "-s -w -buildid= -X "+module+"/cmd/cli.version="+c.version, module+"/cmd/"+name)
 	cmd.Dir = c.source
 	// What would change the binary from one machine to the next is set here. GOPROXY and its like are left as they are.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GODEBUG=", "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off",

@@ -71,10 +71,10 @@ func testHardened(t *testing.T, r *release) {
 		t.Errorf("found budgets %+v and network policies %+v", budgets, networks)
 	}
 	// The webhook's own service account reaches what it needs and nothing more.
-	for _, can := range []string{"list secrets", "get secrets/other", "delete pods", "get configmaps", "update mutatingwebhookconfigurations/other", "create pods"} {
+	for _, can := range []string{"list secrets", "get secrets/other", "delete secrets/toolgate-ca", "patch secrets/toolgate-ca", "update toolmanifests", "delete pods", "get configmaps", "update mutatingwebhookconfigurations/other", "create pods"} {
 		r.may(t, can, "no")
 	}
-	for _, can := range []string{"get secrets/toolgate-ca", "patch mutatingwebhookconfigurations/toolgate-injector", "list namespaces"} {
+	for _, can := range []string{"get secrets/toolgate-ca", "update secrets/toolgate-ca", "list toolmanifests", "patch mutatingwebhookconfigurations/toolgate-injector", "list namespaces"} {
 		r.may(t, can, "yes")
 	}
 }

@@ -17,7 +17,7 @@ import (
 type leaf struct {
 	secret, service string
 	own             bool // the webhook's
-	forwarded       bool // people reach it by kubectl port-forward
+	forwarded       bool // people reach it by kubectl port-forward, at localhost
 }
 
 func (k *Keeper) leaves() []leaf {

@@ -14,6 +14,7 @@ import (
 const (
 	configVariable = "TOOLGATE_CONFIG"
 	configSource   = "env:" + configVariable
+	memoryVariable = "TOOLGATE_MEMORY_LIMIT" // in bytes; the sidecar keeps nine tenths of it
 )
 
 // sidecar is the proxy. What the API server would fill in is said here, so that a second call changes nothing.
@@ -25,7 +26,7 @@ func (in *injection) sidecar(config string, resources corev1.ResourceRequirement
 	c.RestartPolicy = &always
 	c.Ports = []corev1.ContainerPort{{Name: "toolgate-admin", ContainerPort: PortAdmin, Protocol: corev1.ProtocolTCP}}
 	c.Env = append(c.Env,
-		corev1.EnvVar{Name: "GOMEMLIMIT", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{
+		corev1.EnvVar{Name: memoryVariable, ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{
 			ContainerName: SidecarContainer, Resource: "limits.memory", Divisor: resource.MustParse("0"),
 		}}},
 		downward("POD_NAME", "metadata.name"), downward("POD_NAMESPACE", "metadata.namespace"), downward("POD_UID", "metadata.uid"),

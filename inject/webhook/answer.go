@@ -29,6 +29,7 @@ type Reason string
 const (
 	BadRequest      Reason = "bad_request"      // no AdmissionReview that can be read
 	TooManyBytes    Reason = "too_many_bytes"   // a request beyond 3 MiB
+	Overloaded      Reason = "overloaded"       // more requests at once than memory is for
 	Misdirected     Reason = "misdirected"      // something else than the creation of a pod: the webhook configuration is wrong
 	Malformed       Reason = "malformed"        // an object that cannot be read
 	UnknownField    Reason = "unknown_field"    // a pod with a field that this version does not know, or one twice

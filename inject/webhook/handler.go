@@ -37,10 +37,13 @@ type Options struct {
 }
 
 // Handler answers admission reviews. Its methods may be called at once.
-type Handler struct{ options Options }
+type Handler struct {
+	options Options
+	room    *room
+}
 
 // New returns a handler.
-func New(o Options) *Handler { return &Handler{o} }
+func New(o Options) *Handler { return &Handler{o, newRoom()} }
 
 // ServeHTTP answers POST /mutate and POST /validate.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -58,14 +61,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // counts as a call that failed: with failurePolicy Fail that denies.
 func (h *Handler) review(w http.ResponseWriter, r *http.Request, kind string, decide func(context.Context, *admissionv1.AdmissionRequest) answer) {
 	begun := time.Now()
-	req, reason, status, err := read(r)
+	req, leave, reason, status, err := h.read(r)
+	defer leave()
 	if err != nil {
-		h.options.Metrics.admitted(kind, Failed, reason, time.Since(begun))
-		h.options.Log.Warn("admission", "kind", kind, "result", string(Failed), "reason", string(reason), "error", err.Error())
-		if status == http.StatusMethodNotAllowed {
-			w.Header().Set("Allow", http.MethodPost)
-		}
-		http.Error(w, "toolgate: "+err.Error(), status)
+		h.unread(w, kind, reason, status, err, begun)
 		return
 	}
 	a := h.contained(r.Context(), req, decide)
@@ -80,6 +79,16 @@ func (h *Handler) review(w http.ResponseWriter, r *http.Request, kind string, de
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body)
+}
+
+// unread answers a request of which no review was read.
+func (h *Handler) unread(w http.ResponseWriter, kind string, reason Reason, status int, err error, begun time.Time) {
+	h.options.Metrics.admitted(kind, Failed, reason, time.Since(begun))
+	h.options.Log.Warn("admission", "kind", kind, "result", string(Failed), "reason", string(reason), "error", err.Error())
+	if status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", http.MethodPost)
+	}
+	http.Error(w, "toolgate: "+err.Error(), status)
 }
 
 // contained decides. A panic becomes a denial.
@@ -111,35 +120,41 @@ func (h *Handler) log(kind string, req *admissionv1.AdmissionRequest, a *answer)
 	h.options.Log.LogAttrs(context.Background(), level, "admission", attrs...)
 }
 
-// read reads an AdmissionReview of version v1, the only one there is since Kubernetes 1.22.
-func read(r *http.Request) (*admissionv1.AdmissionRequest, Reason, int, error) {
-	bad := func(status int, format string, args ...any) (*admissionv1.AdmissionRequest, Reason, int, error) {
-		return nil, BadRequest, status, fmt.Errorf(format, args...)
-	}
+// read reads an AdmissionReview of version v1, the only one there is since Kubernetes 1.22. The caller calls leave in any case, once the
+// review is answered.
+func (h *Handler) read(r *http.Request) (req *admissionv1.AdmissionRequest, leave func(), reason Reason, status int, err error) {
+	leave = func() {}
 	if r.Method != http.MethodPost {
-		return bad(http.StatusMethodNotAllowed, "found method %.20q, expected POST", r.Method)
+		return nil, leave, BadRequest, http.StatusMethodNotAllowed, fmt.Errorf("found method %.20q, expected POST", r.Method)
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return bad(http.StatusUnsupportedMediaType, "found content type %.60q, expected application/json", r.Header.Get("Content-Type"))
+		return nil, leave, BadRequest, http.StatusUnsupportedMediaType, fmt.Errorf("found content type %.60q, expected application/json", r.Header.Get("Content-Type"))
 	}
-	body, err := readBody(r)
-	if errors.Is(err, errTooLarge) {
-		return nil, TooManyBytes, http.StatusRequestEntityTooLarge, err
+	body, leave, err := h.room.read(r)
+	switch {
+	case errors.Is(err, errNoRoom):
+		return nil, leave, Overloaded, http.StatusServiceUnavailable, err
+	case errors.Is(err, errTooLarge):
+		return nil, leave, TooManyBytes, http.StatusRequestEntityTooLarge, err
+	case err != nil:
+		return nil, leave, BadRequest, http.StatusBadRequest, errors.New("the request broke off")
 	}
-	if err != nil {
-		return bad(http.StatusBadRequest, "the request broke off")
-	}
+	req, err = parse(body)
+	return req, leave, BadRequest, http.StatusBadRequest, err
+}
+
+func parse(body []byte) (*admissionv1.AdmissionRequest, error) {
 	var review admissionv1.AdmissionReview
 	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
-		return bad(http.StatusBadRequest, "found a body that cannot be read, expected an AdmissionReview")
+		return nil, errors.New("found a body that cannot be read, expected an AdmissionReview")
 	}
 	if review.APIVersion != "admission.k8s.io/v1" || review.Kind != "AdmissionReview" {
-		return bad(http.StatusBadRequest, "found %.60q of %.60q, expected AdmissionReview of admission.k8s.io/v1", review.Kind, review.APIVersion)
+		return nil, fmt.Errorf("found %.60q of %.60q, expected AdmissionReview of admission.k8s.io/v1", review.Kind, review.APIVersion)
 	}
 	if review.Request == nil || review.Request.UID == "" {
-		return bad(http.StatusBadRequest, "found an AdmissionReview without a request or its uid, expected both")
+		return nil, errors.New("found an AdmissionReview without a request or its uid, expected both")
 	}
-	return review.Request, "", 0, nil
+	return review.Request, nil
 }
 
 var errTooLarge = fmt.Errorf("found a request larger than %d bytes, expected a smaller one", maxReview)

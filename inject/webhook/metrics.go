@@ -61,7 +61,7 @@ func (m *Metrics) zeros() {
 	for _, result := range []Result{Injected, Unchanged} {
 		m.admissions.WithLabelValues(string(result), "")
 	}
-	for _, reason := range []Reason{BadRequest, TooManyBytes, Misdirected, NamespaceLookup, Internal, Panicked} {
+	for _, reason := range []Reason{BadRequest, TooManyBytes, Overloaded, Misdirected, NamespaceLookup, Internal, Panicked} {
 		m.admissions.WithLabelValues(string(Failed), string(reason))
 	}
 	for _, reason := range []pod.Reason{pod.ReservedID, pod.Privilege, pod.HostNamespace, pod.UnknownTool} {

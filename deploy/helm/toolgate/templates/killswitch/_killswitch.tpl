@@ -109,7 +109,7 @@ spec:
       args:
         {{- include "toolgate.killSwitch.args" . | nindent 8 }}
       env:
-        - name: GOMEMLIMIT
+        - name: TOOLGATE_MEMORY_LIMIT
           valueFrom:
             resourceFieldRef: {resource: limits.memory}
       ports:

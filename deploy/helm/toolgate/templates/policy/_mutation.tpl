@@ -9,7 +9,7 @@ Object.spec.initContainers{
   restartPolicy: 'Always',
   env: [
     Object.spec.initContainers.env{name: 'TOOLGATE_CONFIG', value: {{ include "toolgate.policy.config" . | replace "$" "$$" | toJson }}},
-    Object.spec.initContainers.env{name: 'GOMEMLIMIT', valueFrom: Object.spec.initContainers.env.valueFrom{resourceFieldRef: Object.spec.initContainers.env.valueFrom.resourceFieldRef{containerName: 'toolgate', resource: 'limits.memory'}}},
+    Object.spec.initContainers.env{name: 'TOOLGATE_MEMORY_LIMIT', valueFrom: Object.spec.initContainers.env.valueFrom{resourceFieldRef: Object.spec.initContainers.env.valueFrom.resourceFieldRef{containerName: 'toolgate', resource: 'limits.memory'}}},
     {{- range $name, $path := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" "POD_UID" "metadata.uid" "NODE_NAME" "spec.nodeName" "SERVICE_ACCOUNT" "spec.serviceAccountName" }}
     Object.spec.initContainers.env{name: '{{ $name }}', valueFrom: Object.spec.initContainers.env.valueFrom{fieldRef: Object.spec.initContainers.env.valueFrom.fieldRef{fieldPath: '{{ $path }}'}}},
     {{- end }}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 // version is set by the linker for releases.
 var version = ""
 
-// buildVersion returns the release, or the commit that the binary was built from, or "devel".
-func buildVersion() string {
+// Version returns the release, or the commit that the binary was built from, or "devel".
+func Version() string {
 	if version != "" {
 		return version
 	}
@@ -28,15 +28,16 @@ func buildVersion() string {
 	return "devel"
 }
 
-func newVersion() *cobra.Command {
+// NewVersion returns the command that prints the version of a program.
+func NewVersion(program string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  flagsOnly,
+		Args:  FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "toolgate injector %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "toolgate %s %s %s %s/%s\n", program, Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			if err != nil {
-				return wrong{err}
+				return Wrong(err)
 			}
 			return nil
 		},

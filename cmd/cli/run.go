@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes of every command.
+const (
+	ExitDone  = 0
+	ExitWrong = 1 // what was asked about is wrong, or was refused or not reached
+	ExitUsage = 2 // the command line is wrong
+)
+
+// Wrong marks an error as one of the thing asked about: the program ends with ExitWrong. Any other error is one of the command line.
+func Wrong(err error) error { return wrong{err} }
+
+type wrong struct{ error }
+
+func (w wrong) Unwrap() error { return w.error }
+
+// ErrPrinted is the error of what has been printed already: nothing more is said.
+var ErrPrinted = errors.New("")
+
+// Root returns a program's root command, which has a name, lines about it, its streams and its commands. It does nothing by itself.
+func Root(root *cobra.Command, stdin io.Reader, stdout, stderr io.Writer, commands ...*cobra.Command) *cobra.Command {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Args = knownCommand
+	root.RunE = func(*cobra.Command, []string) error { return errors.New("found no command, expected one") }
+	root.SuggestionsMinimumDistance = 2
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.AddCommand(commands...)
+	return root
+}
+
+// Run is the program: arguments in, exit code out. Errors go to stderr in one line with the program's name before it; those of the thing
+// asked about are printed by show, if there is one. Before anything else the memory is limited: see MemoryVariable.
+func Run(ctx context.Context, root *cobra.Command, args []string, show func(stderr io.Writer, err error)) int {
+	stderr := root.ErrOrStderr()
+	if err := limitMemory(); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+		return ExitUsage
+	}
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	var w wrong
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.As(err, &w):
+		switch {
+		case errors.Is(err, ErrPrinted):
+		case show != nil:
+			show(stderr, w.error)
+		default:
+			fmt.Fprintf(stderr, "%s: %v\n", root.Name(), w.error)
+		}
+		return ExitWrong
+	default:
+		fmt.Fprintf(stderr, "%s: %v; see %q\n", root.Name(), err, cmd.CommandPath()+" --help")
+		return ExitUsage
+	}
+}
+
+// FlagsOfNoCommand has a root say which commands there are when the first argument is none of them, though a flag behind it is what cobra
+// would complain of.
+func FlagsOfNoCommand(root *cobra.Command, args []string) {
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd == root && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+			return knownCommand(root, args)
+		}
+		return err
+	})
+}
+
+// knownCommand says which commands there are when the one given is none of them.
+func knownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	text := fmt.Sprintf("found command %q, expected one of %s", args[0], strings.Join(names, ", "))
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		text += fmt.Sprintf("; did you mean %q?", near[0])
+	}
+	return errors.New(text)
+}
