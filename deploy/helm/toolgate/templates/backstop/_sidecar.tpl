@@ -38,7 +38,7 @@
   message: 'toolgate: init container "toolgate-fence" is not as the injector makes it; take it out of the pod and let the injector add it'
   reason: Forbidden
 - expression: >-
-    !variables.creates || object.spec.?volumes.orValue([]).all(v, (!(v.name in ['toolgate-ca', 'toolgate-state']) || has(v.emptyDir)) && (v.name != 'toolgate-secrets' || v.?secret.?secretName.orValue('') == '{{ .Values.sidecar.secretName }}') && (v.name != 'toolgate-token' || v.?projected.?sources.orValue([]).all(s, has(s.serviceAccountToken) || s.?configMap.?name.orValue('') == 'kube-root-ca.crt')))
+    !variables.creates || object.spec.?volumes.orValue([]).all(v, (!(v.name in ['toolgate-ca', 'toolgate-ca-key', 'toolgate-state']) || has(v.emptyDir)) && (v.name != 'toolgate-secrets' || v.?secret.?secretName.orValue('') == '{{ .Values.sidecar.secretName }}') && (v.name != 'toolgate-token' || v.?projected.?sources.orValue([]).all(s, has(s.serviceAccountToken) || s.?configMap.?name.orValue('') == 'kube-root-ca.crt')))
   message: 'toolgate: a volume whose name begins with toolgate- is not as the injector makes it; take it out of the pod and let the injector add it'
   reason: Forbidden
 {{- if eq .Values.injection.mode "policy" }}
