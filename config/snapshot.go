@@ -150,7 +150,7 @@ type KillSwitch struct {
 
 // NATS is the bus to the control plane.
 type NATS struct {
-	Servers         []string // empty: no control plane
+	Servers         []string    // empty: no control plane
 	Keys            ledger.Keys // may change while the sidecar runs
 	CredentialsFile string
 	CredentialsURL  string // in place of CredentialsFile, with TokenFile

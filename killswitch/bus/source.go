@@ -21,14 +21,14 @@ import (
 
 // Options are what a Source is made of.
 type Options struct {
-	Servers         []string // nats, tls, ws or wss URLs
-	CredentialsFile string   // read again at each connection; empty: none
-	CredentialsURL  string   // in place of CredentialsFile: where credentials are had for the token in TokenFile
-	TokenFile       string   // such as a projected service-account token; read again each time
-	CAFile          string   // roots in place of the system's, read again at each connection; set: TLS always
-	CA              string   // in place of CAFile: the PEM text itself
+	Servers         []string    // nats, tls, ws or wss URLs
+	CredentialsFile string      // read again at each connection; empty: none
+	CredentialsURL  string      // in place of CredentialsFile: where credentials are had for the token in TokenFile
+	TokenFile       string      // such as a projected service-account token; read again each time
+	CAFile          string      // roots in place of the system's, read again at each connection; set: TLS always
+	CA              string      // in place of CAFile: the PEM text itself
 	Keys            ledger.Keys // trusted at first; see Source.Trust
-	StateDir        string // empty: nothing outlives the process
+	StateDir        string      // empty: nothing outlives the process
 
 	Name     string // of the source in Switch
 	Switch   *killswitch.Switch
