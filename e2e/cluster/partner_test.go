@@ -144,6 +144,7 @@ sidecar:
         tools: [orders]
         targets: [orders` + partnerZone + `]
         tokenExchange:
+          mode: impersonation # the pod acts in its own name: no actor beside it
           tokenURL: https://issuer` + partnerZone + `/token
           audience: https://orders.partner
           scopes: ["orders:read"]
