@@ -102,15 +102,10 @@ func New(o Options) *Source {
 	return s
 }
 
-// name reads the user from the credentials. Without readable ones the server admits nobody, and no subject matters.
+// name reads the user from the credentials file. Without a readable one the server admits nobody, and no subject matters.
 func (s *Source) name() {
 	if s.o.CredentialsURL != "" {
-		user := defaultUser
-		if s.issued != nil {
-			user = s.issued.user()
-		}
-		s.user.Store(&user)
-		return
+		return // see speaker
 	}
 	user, err := userOf(s.o.CredentialsFile)
 	if err != nil {
@@ -118,6 +113,18 @@ func (s *Source) name() {
 		user = defaultUser
 	}
 	s.user.Store(&user)
+}
+
+// speaker is the user that we are to the server. Credentials that were issued are asked each time: the connection may be open before
+// its handler has run.
+func (s *Source) speaker() string {
+	if s.issued != nil {
+		return s.issued.user()
+	}
+	if user := s.user.Load(); user != nil {
+		return *user
+	}
+	return defaultUser
 }
 
 // load puts in force what the last process has verified.

@@ -32,7 +32,7 @@ func (s *Source) send(m outgoing) {
 // acknowledge says that the entries up to the present one are in force. A status would say the same, and follows at once only where
 // this could not be sent.
 func (s *Source) acknowledge(effect killswitch.Effect, took time.Duration) {
-	s.send(outgoing{subject: SubjectAck(*s.user.Load(), s.instance), ack: true, data: encode(Ack{
+	s.send(outgoing{subject: SubjectAck(s.speaker(), s.instance), ack: true, data: encode(Ack{
 		Sidecar: s.self(), Revision: s.state.Revision, Head: s.state.Head, Cut: effect.Cut, EffectIn: took,
 	})})
 }
@@ -99,7 +99,7 @@ func (s *Source) status() outgoing {
 	for _, r := range s.o.Switch.Summary(maxRows) {
 		st.Running = append(st.Running, Running(r))
 	}
-	return outgoing{subject: SubjectStatus(*s.user.Load(), s.instance), data: encode(st)}
+	return outgoing{subject: SubjectStatus(s.speaker(), s.instance), data: encode(st)}
 }
 
 // probe answers how many running calls a selector covers. Nobody signs the question, and the answer is a count.
@@ -109,7 +109,7 @@ func (s *Source) probe(m *nats.Msg) {
 		return
 	}
 	answer := Answer{Sidecar: s.self(), ID: p.ID, Calls: s.o.Switch.Count(p.Selector.KillSwitch())}
-	_ = s.publish(outgoing{subject: SubjectAnswer(*s.user.Load(), s.instance), data: encode(answer)})
+	_ = s.publish(outgoing{subject: SubjectAnswer(s.speaker(), s.instance), data: encode(answer)})
 }
 
 // encode cannot fail: what is encoded holds texts and numbers.
