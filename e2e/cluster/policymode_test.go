@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,6 +19,10 @@ func TestPolicyMode(t *testing.T) {
 	k := r.inNamespace(t, "toolgate/inject=enabled", "toolgate/tool=orders", "pod-security.kubernetes.io/enforce=restricted")
 	probe := spec{name: "probe", pod: restrictedPod, container: restrictedContainer}
 	k.await(t, "injection", func() error {
+		// The backstop may be in force before the policy that injects.
+		if a, err := r.api.create(t.Context(), k.namespace, probe.String(), true); err != nil || a.code >= 400 {
+			return errors.Join(err, errors.New(a.message()))
+		}
 		if p, _ := k.admit(t, r.api, probe, true); p.gated() != nil {
 			return p.gated()
 		}
