@@ -152,9 +152,9 @@ func (d *direction) finish(err error) {
 	d.relay.ended(d.dst, err)
 }
 
-// pause asks a direction that waits on its goroutine to park.
+// pause asks a direction that waits on its goroutine to park. Its fields may be read only once it runs: start sets them meanwhile.
 func (d *direction) pause() {
-	if d.in != nil && !d.holding.Load() && d.state.CompareAndSwap(running, pausing) {
+	if d.state.Load() == running && d.in != nil && !d.holding.Load() && d.state.CompareAndSwap(running, pausing) {
 		_ = d.src.SetReadDeadline(time.Unix(1, 0))
 	}
 }
