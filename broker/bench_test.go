@@ -41,6 +41,6 @@ func BenchmarkApply(b *testing.B) {
 	out := &http.Request{Header: http.Header{"Accept": {"*/*"}, "User-Agent": {"x"}, "Authorization": {"tool"}, "Content-Type": {"x"}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		c.Apply(out)
+		_, _ = c.Apply(out, nil)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Binding says which credential goes to which targets for which tools. Exactly one of its kinds is set.
+// Binding says which credential goes to which targets for which tools. Exactly one of its kinds is set; kinds lists them.
 type Binding struct {
 	Name              string
 	Tools             []string
@@ -20,15 +20,38 @@ type Binding struct {
 	Static            *Static
 }
 
-// Kind returns "token_exchange", "client_credentials" or "static".
+// settings are those of one kind of credential. Each kind is a file of its own.
+type settings interface {
+	kind() string   // as in records
+	name() string   // as in the config
+	copy() settings // out of the reach of whoever made it
+	bind(bd *Binding, in *opening) (*bound, error)
+}
+
+// opening is what bindings share while a broker is made.
+type opening struct {
+	endpoints endpoints
+	now       func() time.Time
+}
+
+// kinds returns the settings that are set.
+func (b *Binding) kinds() (set []settings) {
+	if b.TokenExchange != nil {
+		set = append(set, b.TokenExchange)
+	}
+	if b.ClientCredentials != nil {
+		set = append(set, b.ClientCredentials)
+	}
+	if b.Static != nil {
+		set = append(set, b.Static)
+	}
+	return set
+}
+
+// Kind returns the kind's name as records have it, such as "token_exchange"; empty without one.
 func (b *Binding) Kind() string {
-	switch {
-	case b.TokenExchange != nil:
-		return "token_exchange"
-	case b.ClientCredentials != nil:
-		return "client_credentials"
-	case b.Static != nil:
-		return "static"
+	if set := b.kinds(); len(set) == 1 {
+		return set[0].kind()
 	}
 	return ""
 }
@@ -81,67 +104,44 @@ type ClientAuth struct {
 	Audience    string // aud of the assertion; empty: TokenURL
 }
 
-// Static is a secret from a file, re-read when it changes.
-type Static struct {
-	File   string
-	Header string // empty: Authorization
-	Prefix string // put before the value, for example "Bearer "
-}
-
-// clone keeps the broker's bindings out of the reach of whoever made them.
-func (b Binding) clone() *Binding {
-	b.Tools, b.Targets = slices.Clone(b.Tools), slices.Clone(b.Targets)
-	if b.TokenExchange != nil {
-		x := *b.TokenExchange
-		x.Scopes, x.Parameters = slices.Clone(x.Scopes), slices.Clone(x.Parameters)
-		b.TokenExchange = &x
-	}
-	if b.ClientCredentials != nil {
-		c := *b.ClientCredentials
-		c.Scopes, c.Parameters = slices.Clone(c.Scopes), slices.Clone(c.Parameters)
-		b.ClientCredentials = &c
-	}
-	if b.Static != nil {
-		s := *b.Static
-		b.Static = &s
-	}
-	return &b
-}
-
-func (b *Binding) validate() error {
+// newBound checks a binding and makes the issuer of its credentials. It keeps nothing that its caller could change.
+func newBound(bd Binding, in *opening) (*bound, error) {
 	switch {
-	case b.Name == "":
-		return errors.New("a binding needs a name")
-	case len(b.Tools) == 0 || slices.Contains(b.Tools, ""):
-		return errors.New("tools must name at least one tool, and none may be empty")
-	case len(b.Targets) == 0:
-		return errors.New("targets must name at least one host:port")
+	case bd.Name == "":
+		return nil, errors.New("a binding needs a name")
+	case len(bd.Tools) == 0 || slices.Contains(bd.Tools, ""):
+		return nil, errors.New("tools must name at least one tool, and none may be empty")
+	case len(bd.Targets) == 0:
+		return nil, errors.New("targets must name at least one host:port")
 	}
-	kinds := 0
-	for _, set := range []bool{b.TokenExchange != nil, b.ClientCredentials != nil, b.Static != nil} {
-		if set {
-			kinds++
+	set := bd.kinds()
+	if len(set) != 1 {
+		var names []string
+		for _, s := range set {
+			names = append(names, s.name())
 		}
+		return nil, fmt.Errorf("%d kinds of credential are set (%s), not one", len(set), strings.Join(names, ", "))
 	}
-	if kinds != 1 {
-		return fmt.Errorf("%d of tokenExchange, clientCredentials and static are set, not one", kinds)
+	own := &Binding{Name: bd.Name, Tools: slices.Clone(bd.Tools), Targets: slices.Clone(bd.Targets)}
+	bo, err := set[0].copy().bind(own, in)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	bo.Binding = own
+	return bo, nil
 }
 
-// newBound makes the issuer of a binding.
-func newBound(bd *Binding, eps endpoints, now func() time.Time) (*bound, error) {
-	if bd.Static != nil {
-		is, err := newStatic(bd.Name, *bd.Static)
-		if err != nil {
-			return nil, err
-		}
-		return &bound{Binding: bd, issuer: is}, nil
-	}
-	if bd.ClientCredentials != nil {
-		return boundClient(bd, *bd.ClientCredentials, eps, now)
-	}
-	c := *bd.TokenExchange
+func (c *TokenExchange) kind() string { return "token_exchange" }
+func (c *TokenExchange) name() string { return "tokenExchange" }
+
+func (c *TokenExchange) copy() settings {
+	x := *c
+	x.Scopes, x.Parameters = slices.Clone(x.Scopes), slices.Clone(x.Parameters)
+	return &x
+}
+
+func (c *TokenExchange) bind(bd *Binding, in *opening) (*bound, error) {
+	bd.TokenExchange = c
 	c.SubjectTokenType = orElse(c.SubjectTokenType, typeJWT)
 	c.ActorTokenType = orElse(c.ActorTokenType, typeJWT)
 	c.MaxTTL = orElse(c.MaxTTL, 15*time.Minute)
@@ -149,32 +149,15 @@ func newBound(bd *Binding, eps endpoints, now func() time.Time) (*bound, error) 
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	is, err := newExchanger(bd.Name, c, eps, now)
+	is, err := newExchanger(bd.Name, *c, in.endpoints, in.now)
 	if err != nil {
 		return nil, err
 	}
-	revoker, err := newRevoker(&is.tokenClient, place{c.RevocationURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, eps)
+	revoker, err := newRevoker(&is.tokenClient, place{c.RevocationURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, in.endpoints)
 	if err != nil {
 		return nil, err
 	}
-	return &bound{Binding: bd, issuer: is, revoker: revoker, exchange: true, maxTTL: c.MaxTTL, deadline: 2*c.Timeout + maxRetryWait}, nil
-}
-
-func boundClient(bd *Binding, c ClientCredentials, eps endpoints, now func() time.Time) (*bound, error) {
-	c.MaxTTL = orElse(c.MaxTTL, 15*time.Minute)
-	c.Timeout = orElse(c.Timeout, 10*time.Second)
-	if err := c.validate(); err != nil {
-		return nil, err
-	}
-	is, err := newClientCredentials(bd.Name, c, eps, now)
-	if err != nil {
-		return nil, err
-	}
-	revoker, err := newRevoker(&is.tokenClient, place{c.RevocationURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, eps)
-	if err != nil {
-		return nil, err
-	}
-	return &bound{Binding: bd, issuer: is, revoker: revoker, exchange: true, maxTTL: c.MaxTTL, deadline: 2*c.Timeout + maxRetryWait}, nil
+	return &bound{issuer: is, revoker: revoker, cached: true, maxTTL: c.MaxTTL, deadline: 2*c.Timeout + maxRetryWait}, nil
 }
 
 func (c *TokenExchange) validate() error {

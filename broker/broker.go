@@ -84,7 +84,7 @@ type bound struct {
 	*Binding
 	issuer   Issuer
 	revoker  *revoker      // nil: issued tokens end by themselves only
-	exchange bool          // false: the issuer is asked each time, in the caller's own goroutine
+	cached   bool          // false: the issuer is asked each time, in the caller's own goroutine
 	maxTTL   time.Duration // of a cached credential
 	deadline time.Duration // of one request to the issuer, retry included
 }
@@ -113,14 +113,14 @@ func New(bindings []Binding, o Options) (*Broker, error) {
 	}
 	var problems []error
 	names := make(map[string]bool)
-	endpoints := make(endpoints)
+	in := &opening{endpoints: make(endpoints), now: o.Now}
 	for _, bd := range bindings {
 		if names[bd.Name] {
 			problems = append(problems, fmt.Errorf("binding %q: the name is used twice", bd.Name))
 			continue
 		}
 		names[bd.Name] = true
-		if err := b.add(bd.clone(), endpoints); err != nil {
+		if err := b.add(bd, in); err != nil {
 			problems = append(problems, fmt.Errorf("binding %q: %w", bd.Name, err))
 		}
 	}
@@ -130,14 +130,12 @@ func New(bindings []Binding, o Options) (*Broker, error) {
 	return b, nil
 }
 
-func (b *Broker) add(bd *Binding, eps endpoints) error {
-	if err := bd.validate(); err != nil {
-		return err
-	}
-	bo, err := newBound(bd, eps, b.now)
+func (b *Broker) add(given Binding, in *opening) error {
+	bo, err := newBound(given, in)
 	if err != nil {
 		return err
 	}
+	bd := bo.Binding
 	for _, target := range bd.Targets {
 		host, port, err := splitTarget(target)
 		if err != nil {
@@ -193,7 +191,7 @@ func (b *Broker) Credential(ctx context.Context, bd *Binding, s Subject) (*Crede
 	if err != nil {
 		return nil, err
 	}
-	if !bo.exchange {
+	if !bo.cached {
 		return bo.issuer.Issue(ctx, s)
 	}
 	key, keyErr := b.key(bo, &s)

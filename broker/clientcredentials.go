@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -20,6 +21,33 @@ type ClientCredentials struct {
 	CAFile        string        // roots for TokenURL; empty: the system's
 	MaxTTL        time.Duration // cap of a cached token's life; 0: 15 min
 	Timeout       time.Duration // of one attempt; 0: 10 s
+}
+
+func (c *ClientCredentials) kind() string { return "client_credentials" }
+func (c *ClientCredentials) name() string { return "clientCredentials" }
+
+func (c *ClientCredentials) copy() settings {
+	x := *c
+	x.Scopes, x.Parameters = slices.Clone(x.Scopes), slices.Clone(x.Parameters)
+	return &x
+}
+
+func (c *ClientCredentials) bind(bd *Binding, in *opening) (*bound, error) {
+	bd.ClientCredentials = c
+	c.MaxTTL = orElse(c.MaxTTL, 15*time.Minute)
+	c.Timeout = orElse(c.Timeout, 10*time.Second)
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	is, err := newClientCredentials(bd.Name, *c, in.endpoints, in.now)
+	if err != nil {
+		return nil, err
+	}
+	revoker, err := newRevoker(&is.tokenClient, place{c.RevocationURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, in.endpoints)
+	if err != nil {
+		return nil, err
+	}
+	return &bound{issuer: is, revoker: revoker, cached: true, maxTTL: c.MaxTTL, deadline: 2*c.Timeout + maxRetryWait}, nil
 }
 
 func (c *ClientCredentials) validate() error {

@@ -196,7 +196,7 @@ func TestClientCredentialsRefused(t *testing.T) {
 		want   string
 	}{
 		"no proof":            {func(b *Binding) { b.ClientCredentials.ClientAuth = ClientAuth{Method: "none", ClientID: "c"} }, "proves nothing"},
-		"two kinds":           {func(b *Binding) { b.Static = &Static{File: writeFile(t, "k")} }, "2 of"},
+		"two kinds":           {func(b *Binding) { b.Static = &Static{File: writeFile(t, "k")} }, "2 kinds"},
 		"a token that is not": {func(b *Binding) { b.ClientCredentials.ClientAuth.TokenFile = "/nowhere/token" }, "tokenFile /nowhere/token"},
 		"certificate in the clear": {func(b *Binding) {
 			b.ClientCredentials.ClientAuth = ClientAuth{Method: "tls_client_auth", ClientID: "c"}

@@ -24,18 +24,18 @@ type Ref struct {
 // Credential can be put on a request. It is immutable.
 type Credential struct {
 	ref    Ref
-	header string        // in canonical spelling
-	value  redact.Secret // without the prefix, which is what an upstream would echo
-	line   redact.Secret // the header's value: prefix and value
-	key    *Key          // where it may be cached; nil for a kind that is not
+	put    placing
+	value  redact.Secret   // what an upstream would echo, and an issuer revoke
+	echoes []redact.Secret // what else of it an upstream must not hand to the tool
+	key    *Key            // where it may be cached; nil for a kind that is not
 }
 
+// newCredential makes one that is a header's value.
 func newCredential(ref Ref, header, prefix, value string) *Credential {
 	return &Credential{
-		ref:    ref,
-		header: textproto.CanonicalMIMEHeaderKey(header),
-		value:  redact.New(value),
-		line:   redact.New(prefix + value),
+		ref:   ref,
+		put:   &inHeader{textproto.CanonicalMIMEHeaderKey(header), redact.New(prefix + value)},
+		value: redact.New(value),
 	}
 }
 
@@ -49,54 +49,20 @@ func (c *Credential) keyed(k *Key, cached bool) *Credential {
 // Ref returns the description.
 func (c *Credential) Ref() Ref { return c.ref }
 
-// Apply removes every copy of the credential's header from the request, in any spelling that servers fold together
-// (case, underscore for hyphen), and sets it. The request must be the outgoing one.
-func (c *Credential) Apply(out *http.Request) {
-	removeFolded(out.Header, c.header)
-	removeFolded(out.Trailer, c.header)
-	if out.Header == nil {
-		out.Header = make(http.Header, 1)
-	}
-	out.Header[c.header] = []string{c.line.Reveal()}
-}
-
-func removeFolded(h http.Header, name string) {
-	for k := range h {
-		if foldsTo(k, name) {
-			delete(h, k)
-		}
-	}
-}
-
-// foldsTo reports whether a and b become one name in servers that hand headers on as variables (RFC 3875, section 4.1.18).
-func foldsTo(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range len(a) {
-		if fold(a[i]) != fold(b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func fold(c byte) byte {
-	switch {
-	case c == '_':
-		return '-'
-	case 'A' <= c && c <= 'Z':
-		return c + 'a' - 'A'
-	}
-	return c
-}
-
 const echoed = "[REDACTED:credential]"
 
-// ScrubHeader replaces the credential's exact value wherever it stands in the header values of a response, and returns
+// ScrubHeader replaces the credential's exact values wherever they stand in the header values of a response, and returns
 // how often it did.
 func (c *Credential) ScrubHeader(h http.Header) int {
-	secret, n := c.value.Reveal(), 0
+	n := scrub(h, c.value)
+	for _, e := range c.echoes {
+		n += scrub(h, e)
+	}
+	return n
+}
+
+func scrub(h http.Header, s redact.Secret) int {
+	secret, n := s.Reveal(), 0
 	if secret == "" {
 		return 0
 	}
@@ -111,9 +77,15 @@ func (c *Credential) ScrubHeader(h http.Header) int {
 	return n
 }
 
-// ScrubBody returns a reader that gives a response's body with the credential's exact value masked, at the same length.
+// ScrubBody returns a reader that gives a response's body with the credential's exact values masked, at the same length.
 // A compressed body hides what it repeats.
-func (c *Credential) ScrubBody(r io.Reader) io.Reader { return redact.Mask(r, c.value) }
+func (c *Credential) ScrubBody(r io.Reader) io.Reader {
+	r = redact.Mask(r, c.value)
+	for _, e := range c.echoes {
+		r = redact.Mask(r, e)
+	}
+	return r
+}
 
 // Format writes the description for every verb and flag.
 func (c *Credential) Format(f fmt.State, _ rune) {

@@ -25,8 +25,11 @@ func TestApplyRemovesEverySpelling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cred := newCredential(Ref{}, c.header, c.prefix, "v")
 			out := &http.Request{Header: c.before, Trailer: http.Header{c.header: nil, "Other": nil}}
-			cred.Apply(out)
-			cred.Apply(out)
+			for range 2 {
+				if body, err := cred.Apply(out, []byte("b")); err != nil || string(body) != "b" {
+					t.Errorf("%q %v", body, err)
+				}
+			}
 			if !reflect.DeepEqual(out.Header, c.want) {
 				t.Errorf("header %v, want %v", out.Header, c.want)
 			}

@@ -155,7 +155,9 @@ func wantReason(t *testing.T, err error, want Reason) *Error {
 // sent returns the headers after Apply.
 func sent(c *Credential) http.Header {
 	r := &http.Request{Header: http.Header{}}
-	c.Apply(r)
+	if _, err := c.Apply(r, nil); err != nil {
+		panic(err)
+	}
 	return r.Header
 }
 

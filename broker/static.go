@@ -5,6 +5,30 @@ import (
 	"errors"
 )
 
+// Static is a secret from a file, re-read when it changes.
+type Static struct {
+	File   string
+	Header string // empty: Authorization
+	Prefix string // put before the value, for example "Bearer "
+}
+
+func (c *Static) kind() string { return "static" }
+func (c *Static) name() string { return "static" }
+
+func (c *Static) copy() settings {
+	x := *c
+	return &x
+}
+
+func (c *Static) bind(bd *Binding, _ *opening) (*bound, error) {
+	bd.Static = c
+	is, err := newStatic(bd.Name, *c)
+	if err != nil {
+		return nil, err
+	}
+	return &bound{issuer: is}, nil
+}
+
 // static is the issuer of secrets from files. It is asked for every call, so that a rotated file takes effect at once.
 type static struct {
 	binding, header, prefix string

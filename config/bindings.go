@@ -29,20 +29,7 @@ func (c *sidecar) bindings() []broker.Binding {
 		}
 		before := len(c.mistakes)
 		b := broker.Binding{Name: string(raw.Name.V), Tools: plain(raw.Tools.V), Targets: c.targets(raw, taken)}
-		switch {
-		case raw.TokenExchange.present && raw.Static.present:
-			c.errorf(raw.Static.at, "found static beside tokenExchange, expected one of the two")
-		case raw.ClientCredentials.present && (raw.TokenExchange.present || raw.Static.present):
-			c.errorf(raw.ClientCredentials.at, "found clientCredentials beside another credential, expected one of the two")
-		case raw.ClientCredentials.present:
-			b.ClientCredentials = c.clientCredentials(raw.ClientCredentials)
-		case raw.TokenExchange.present:
-			b.TokenExchange = c.tokenExchange(raw.TokenExchange)
-		case raw.Static.present:
-			b.Static = c.static(&raw.Static.V)
-		default:
-			c.errorf(f.at, "found a binding without a credential, expected tokenExchange, clientCredentials or static")
-		}
+		c.credential(f, &b)
 		if f.ok && len(c.mistakes) == before {
 			if _, err := broker.New([]broker.Binding{b}, broker.Options{}); err != nil {
 				c.errorf(f.at, "found a binding that cannot be used, expected another: %v", err)
@@ -54,6 +41,34 @@ func (c *sidecar) bindings() []broker.Binding {
 		out = append(out, b)
 	}
 	return out
+}
+
+// credential sets the one kind of credential that a binding has.
+func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
+	raw := &f.V
+	var first string
+	for _, k := range []struct {
+		name    string
+		present bool
+		at      mark
+		set     func()
+	}{
+		{"tokenExchange", raw.TokenExchange.present, raw.TokenExchange.at, func() { b.TokenExchange = c.tokenExchange(raw.TokenExchange) }},
+		{"clientCredentials", raw.ClientCredentials.present, raw.ClientCredentials.at, func() { b.ClientCredentials = c.clientCredentials(raw.ClientCredentials) }},
+		{"static", raw.Static.present, raw.Static.at, func() { b.Static = c.static(&raw.Static.V) }},
+	} {
+		switch {
+		case !k.present:
+		case first != "":
+			c.errorf(k.at, "found %s beside %s, expected one kind of credential", k.name, first)
+		default:
+			first = k.name
+			k.set()
+		}
+	}
+	if first == "" {
+		c.errorf(f.at, "found a binding without a credential, expected one such as tokenExchange, clientCredentials or static")
+	}
 }
 
 // targets returns the canonical targets of a binding, each of which every tool of it must be allowed to reach and no

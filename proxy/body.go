@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -34,6 +35,8 @@ type requestBody struct {
 	expect          bool
 	asked, answered atomic.Bool
 	call            context.Context
+
+	instead *bytes.Reader // what is sent in place of what was read; nil: what is read
 
 	mu     sync.Mutex
 	n      int64
@@ -69,6 +72,9 @@ func (b *requestBody) complete() bool {
 }
 
 func (b *requestBody) Read(p []byte) (int, error) {
+	if b.instead != nil {
+		return b.instead.Read(p)
+	}
 	if b.expect && b.answered.Load() && !b.asked.Load() {
 		<-b.call.Done()
 		return 0, http.ErrBodyReadAfterClose

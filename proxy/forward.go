@@ -103,7 +103,11 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	}
 	out := c.request(to.r, &to.body, upgrade)
 	if cred != nil {
-		cred.Apply(out)
+		done, ok := c.applyCredential(ctx, to, out, cred)
+		defer done()
+		if !ok {
+			return
+		}
 	}
 	start := time.Now()
 	res, err := c.roundTrip(ctx, to, out, upgrade, cred)

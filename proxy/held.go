@@ -1,0 +1,88 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/toolgate/toolgate/broker"
+)
+
+// maxHeld bounds the bytes of bodies that are held at once for credentials that have to see them whole.
+const maxHeld = 64 << 20
+
+var errHeldTooLarge = errors.New("the body is larger than what may be held")
+
+// held counts the bytes of bodies that are in memory.
+type held struct{ bytes atomic.Int64 }
+
+func (h *held) take(n int64) bool {
+	if h.bytes.Add(n) > maxHeld {
+		h.bytes.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (h *held) give(n int64) { h.bytes.Add(-n) }
+
+// applyCredential puts cred on the request. A body that the credential has to see is read whole first, and is sent as the credential
+// leaves it; done gives its memory back. A refusal has been answered where ok is false.
+func (c *call) applyCredential(ctx context.Context, to *client, out *http.Request, cred *broker.Credential) (done func(), ok bool) {
+	done = func() {}
+	var body []byte
+	limit := cred.BodyLimit(out)
+	hold := limit > 0 && !to.body.none
+	if hold {
+		if !c.proxy.held.take(limit) {
+			c.refuseRequest(to, deny(Overloaded, "The sidecar's limit of bodies in memory is reached.", nil))
+			return done, false
+		}
+		done = func() { c.proxy.held.give(limit) }
+		var err error
+		if body, err = to.body.hold(limit); errors.Is(err, errHeldTooLarge) {
+			c.rec.ErrorClass = "credential"
+			c.refuseRequest(to, deny(CredentialDenied, "The body is larger than the "+strconv.FormatInt(limit, 10)+
+				" bytes that the credential of binding "+c.binding.Name+" can be used with.", err))
+			return done, false
+		} else if err != nil {
+			c.roundTripFailed(ctx, to, err)
+			return done, false
+		}
+		out.Header.Del("Expect") // the client has been asked for its body
+	}
+	sent, err := cred.Apply(out, body)
+	if err != nil {
+		c.refuseRequest(to, c.brokerDenial(err))
+		return done, false
+	}
+	if hold {
+		to.body.send(sent)
+		if out.ContentLength = int64(len(sent)); len(out.Trailer) > 0 {
+			out.ContentLength = -1
+		}
+	}
+	return done, true
+}
+
+// hold reads the whole body, of at most limit bytes.
+func (b *requestBody) hold(limit int64) ([]byte, error) {
+	if b.length > limit {
+		return nil, errHeldTooLarge
+	}
+	all, err := io.ReadAll(io.LimitReader(b, limit+1))
+	if err == nil && int64(len(all)) > limit {
+		err = errHeldTooLarge
+	}
+	return all, err
+}
+
+// send makes all what the body is from now on. It has been read, counted and described as it came.
+func (b *requestBody) send(all []byte) {
+	b.expect = false
+	b.instead = bytes.NewReader(all)
+}
