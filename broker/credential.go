@@ -27,22 +27,24 @@ type Credential struct {
 	put    placing
 	value  redact.Secret   // what an upstream would echo, and an issuer revoke
 	echoes []redact.Secret // what else of it an upstream must not hand to the tool
-	key    *Key            // where it may be cached; nil for a kind that is not
+	within time.Time       // end of what else it was had for, such as an actor token; zero: unknown
+	at     *entry          // its place in the cache, taken or not; nil for a kind that is not cached
 }
 
 // newCredential makes one that is a header's value.
 func newCredential(ref Ref, header, prefix, value string) *Credential {
+	line := prefix + value
 	return &Credential{
 		ref:   ref,
-		put:   &inHeader{textproto.CanonicalMIMEHeaderKey(header), redact.New(prefix + value)},
-		value: redact.New(value),
+		put:   &inHeader{textproto.CanonicalMIMEHeaderKey(header), redact.New(line)},
+		value: redact.New(line[len(prefix):]), // the same bytes: there may be many
 	}
 }
 
-// keyed returns a copy that knows its place in the cache.
-func (c *Credential) keyed(k *Key, cached bool) *Credential {
+// placed returns a copy that knows its place in the cache.
+func (c *Credential) placed(at *entry, cached bool) *Credential {
 	d := *c
-	d.key, d.ref.Cached = k, cached
+	d.at, d.ref.Cached = at, cached
 	return &d
 }
 
