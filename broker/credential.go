@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +46,16 @@ func newCredential(ref Ref, header, prefix, value string) *Credential {
 func (c *Credential) placed(at *entry, cached bool) *Credential {
 	d := *c
 	d.at, d.ref.Cached = at, cached
+	return &d
+}
+
+// Same reports whether an upstream would see the same value.
+func (c *Credential) Same(o *Credential) bool { return c.value.Equal(o.value) }
+
+// After returns c for a request that was sent with old before: neither may be handed to the tool.
+func (c *Credential) After(old *Credential) *Credential {
+	d := *c
+	d.echoes = slices.Concat(c.echoes, []redact.Secret{old.value}, old.echoes)
 	return &d
 }
 
