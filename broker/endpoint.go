@@ -122,6 +122,9 @@ type reply struct {
 // post sends the form once, and tells the breaker what that says of the endpoint.
 func (ep *endpoint) post(ctx context.Context, form url.Values, h http.Header) (reply, Reason) {
 	r, reason := ep.send(ctx, form, h)
+	if w, ok := ctx.Value(witnessKey{}).(*witness); ok {
+		w.note(ep.url, form, h, r)
+	}
 	told := reason
 	if reason == "" && r.status >= http.StatusBadRequest {
 		told = refusal(r)
