@@ -28,7 +28,7 @@ type Credential struct {
 	put    placing
 	value  redact.Secret   // what an upstream would echo, and an issuer revoke
 	echoes []redact.Secret // what else of it an upstream must not hand to the tool
-	within time.Time       // end of what else it was had for, such as an actor token; zero: unknown
+	within int64           // end of what else it was had for, such as an actor token, in Unix seconds; 0: unknown
 	at     *entry          // its place in the cache, taken or not; nil for a kind that is not cached
 }
 

@@ -112,8 +112,8 @@ func (b *Broker) fly(ctx context.Context, f *flight, bo *bound, key Key, s Subje
 		cred = cred.placed(e, false)
 		e.cred = cred.placed(e, true)
 		inputs, renewable := s.Expiry, false
-		if !inputs.IsZero() {
-			inputs = earlier(inputs, cred.within)
+		if end := time.Unix(cred.within, 0); cred.within != 0 && end.Before(inputs) {
+			inputs = end
 		}
 		if e.until, renewable = cacheUntil(start, cred.ref.Expires, inputs, bo.maxTTL); renewable {
 			e.refresh.Store(refreshAt(start, e.until))

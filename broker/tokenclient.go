@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,22 @@ type tokenClient struct {
 	auth    authenticate
 	timeout time.Duration // of one attempt
 	now     func() time.Time
+	last    atomic.Pointer[scopeList]
+}
+
+// scopeList is a list of scopes with its text. Most credentials of a binding share one.
+type scopeList struct {
+	joined string
+	list   []string
+}
+
+func (t *tokenClient) split(joined string) []string {
+	if l := t.last.Load(); l != nil && l.joined == joined {
+		return l.list
+	}
+	l := &scopeList{joined, strings.Fields(joined)}
+	t.last.Store(l)
+	return l.list
 }
 
 func (t *tokenClient) breaker() *breaker { return &t.ep.breaker }
@@ -79,7 +96,7 @@ func (t *tokenClient) attempt(ctx context.Context, kind string, a *ask, form url
 	}
 	ref := Ref{
 		Binding: t.binding, Kind: kind, Audience: orElse(a.audience, a.resource),
-		Scopes: strings.Fields(a.scopes), Expires: tok.Expiry,
+		Scopes: t.split(a.scopes), Expires: tok.Expiry,
 	}
 	return newCredential(ref, "Authorization", "Bearer ", tok.AccessToken), nil
 }
