@@ -74,6 +74,7 @@ const (
 	mAdded     = "added"  // ms that the idle tunnels add to the p99 of a new one
 	mGrowth    = "growth" // of the largest configuration over the smallest
 	mLeaves    = "leaves"
+	mHeld      = "held" // MB of what is cached
 	mSize      = "size" // MiB of the file
 )
 
@@ -108,6 +109,7 @@ var allRows = []*row{
 		return requests(ctx, l, p, h2, l.opt.load.h2Conns, l.opt.load.h2Streams)
 	}},
 	{name: "decision", measure: decision, bare: true},
+	{name: "broker", measure: brokerInside, bare: true},
 	{name: "leaf", measure: leaf},
 	{name: "binary", measure: binary, once: true},
 	{name: "keepalive-tls", measure: func(ctx context.Context, l *lab, p *proxy) (sample, error) {

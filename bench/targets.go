@@ -15,8 +15,12 @@ type target struct {
 	col     column
 	bound   float64
 	unit    string
-	atLeast bool // the bound is a floor; otherwise a ceiling
+	atLeast bool   // the bound is a floor; otherwise a ceiling
+	of      string // the only peer that it is for; empty: each of ours
 }
+
+// unbrokered is what a request with a credential is held against: the same without.
+const unbrokered = "toolgate-intercept+identity"
 
 var targets = []target{
 	{what: "new tunnel, CPU", row: "connect", col: column{metric: mCPU, base: smoke}, bound: 0.60},
@@ -42,6 +46,11 @@ var targets = []target{
 	{what: "decision, allocations", row: "decision", col: column{metric: mAllocs}, bound: 0},
 	// A search among the manifests and then among the domains of one, both logarithmic, would take (3 + 4) / (1 + 2) times as long.
 	{what: "decision, " + sizeName(decisionSizes[2]) + " over " + sizeName(decisionSizes[0]), row: "decision", col: column{metric: mGrowth}, bound: 7. / 3, unit: "times"},
+	{what: "brokered request, h1, CPU", row: "intercept-h1", col: column{metric: mCPU, base: unbrokered}, bound: 1.1, of: brokering},
+	{what: "brokered request, h2, CPU", row: "intercept-h2", col: column{metric: mCPU, base: unbrokered}, bound: 1.1, of: brokering},
+	{what: "credential from the cache, CPU", row: "broker", col: column{metric: mCPU}, bound: 1, unit: "µs", of: brokering},
+	{what: "credential from the cache, allocations", row: "broker", col: column{metric: mAllocs}, bound: 2, of: brokering},
+	{what: "100,000 cached credentials of 350 bytes", row: "broker", col: column{metric: heldName(350)}, bound: 100, unit: "MB", of: brokering},
 	{what: "leaf for a new host, CPU", row: "leaf", col: column{metric: mCPU}, bound: 1000, unit: "µs"},
 	{what: "leaves for clients that come at once", row: "leaf", col: column{metric: mLeaves}, bound: 1},
 	{what: "binary, stripped", row: "binary", col: column{metric: mSize}, bound: 30, unit: "MiB"},
@@ -71,7 +80,7 @@ func writeTargets(b *strings.Builder, opt *options, r *results) {
 	b.WriteString("## Targets\n\n| | target | measured | rounds within | |\n|---|---|---|---|---|\n")
 	for _, t := range targets {
 		for _, p := range opt.peers {
-			if !strings.HasPrefix(p.name, "toolgate") || !p.in(&row{name: t.row}) {
+			if !strings.HasPrefix(p.name, "toolgate") || !p.in(&row{name: t.row}) || t.of != "" && t.of != p.name || t.of == "" && p.name == brokering {
 				continue
 			}
 			measured, within, verdict := t.judge(r, p.name)
