@@ -34,6 +34,7 @@ func installations() []installation {
 		{"laptop", "", []string{"-f", "toolgate/values-laptop.yaml"}},
 		{"a tool", search, nil},
 		{"transparent", "injection: {traffic: transparent}\nfence: {require: always}", nil},
+		{"pinned tools", "injection: {requireAllowedTools: true}", nil},
 		{"gateway", "gateway: {enabled: true}\n" + search, operator},
 		{"no kill switch", "killSwitch: {enabled: false}", operator},
 		{"people", "killSwitch: {tokensSecret: tokens, oidc: {issuer: 'https://login.example.com', clientID: ks, clientSecret: oidc, url: 'https://ks.example.com', audience: ks, roleMap: [sre=responder, 'soc=responder@acme']}}", nil},

@@ -26,6 +26,8 @@ type Settings struct {
 	// passes over it.
 	IPv6 bool `yaml:"ipv6"`
 
+	// RequireAllowedTools has a namespace without the annotation toolgate/allowed-tools allow no tool. Default: false, any tool.
+	RequireAllowedTools bool `yaml:"requireAllowedTools"`
 	// UnknownPodFields says what becomes of a pod with a field that this version does not know. Default: refuse.
 	UnknownPodFields UnknownFields `yaml:"unknownPodFields"`
 

@@ -9,6 +9,7 @@ mode: {{ .Values.injection.traffic }}
 uid: {{ .Values.sidecar.uid }}
 toolUID: {{ .Values.sidecar.toolUID }}
 ipv6: {{ .Values.sidecar.ipv6 }}
+requireAllowedTools: {{ .Values.injection.requireAllowedTools }}
 unknownPodFields: {{ .Values.injection.unknownPodFields }}
 resources: {{ include "toolgate.quantities" .Values.sidecar.resources }}
 fenceResources: {{ include "toolgate.quantities" .Values.fence.resources }}
