@@ -18,6 +18,7 @@ const (
 	ForbiddenTool  Reason = "forbidden_tool"  // a tool that the namespace does not allow
 	UnknownTool    Reason = "unknown_tool"    // no manifest, or one that cannot be used
 	OptOut         Reason = "opt_out"         // the pod asks not to be injected
+	Unfenced       Reason = "unfenced"        // in mode explicit, where the settings want the fence
 	Resolution     Reason = "resolution"      // names that the pod's author would resolve
 	Volume         Reason = "volume"          // a volume that the node mounts over the network
 	ProbeHost      Reason = "probe_host"      // a probe or hook by which the node asks another host

@@ -6,6 +6,7 @@ sidecarImage: {{ include "toolgate.image" (list . .Values.sidecar.image) | quote
 fenceImage: {{ include "toolgate.image" (list . .Values.fence.image) | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 mode: {{ .Values.injection.traffic }}
+requireFence: {{ eq (include "toolgate.fence.require" .) "always" }}
 uid: {{ .Values.sidecar.uid }}
 toolUID: {{ .Values.sidecar.toolUID }}
 ipv6: {{ .Values.sidecar.ipv6 }}

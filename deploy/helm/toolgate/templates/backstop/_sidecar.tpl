@@ -19,10 +19,17 @@
   message: 'toolgate: init container "toolgate" is not as the injector makes it; take it out of the pod and let the injector add it'
   reason: Forbidden
 - expression: >-
-    !variables.creates || (variables.gated.size() > 0 && variables.gated[0].name == 'toolgate')
+    !variables.creates || variables.sidecar.size() != 1 || variables.gated[0].name == 'toolgate'
   messageExpression: >-
     'toolgate: init container "toolgate" must come before ' + variables.gated.filter(c, c.name != 'toolgate').map(c, c.name).join(', ') + ': what runs before it is not gated. Another injector has put its own first: exclude this namespace from it'
   reason: Forbidden
+{{- if eq (include "toolgate.fence.require" .) "always" }}
+- expression: >-
+    !variables.creates || variables.mode == 'transparent'
+  message: >-
+    toolgate: the pod is in mode explicit, and the platform wants the fence around every pod: set the annotation toolgate/mode to transparent{{ if eq .Values.injection.traffic "transparent" }}, or remove it{{ end }}
+  reason: Forbidden
+{{- end }}
 - expression: >-
     !variables.creates || (variables.fenced ? variables.inits.size() > 0 && variables.inits[0].name == 'toolgate-fence' : variables.fence.size() == 0)
   message: >-
