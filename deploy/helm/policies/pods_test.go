@@ -430,3 +430,34 @@ func TestEphemeralContainers(t *testing.T) {
 		})
 	}
 }
+
+// TestChangedRegistry: while injectors are replaced that still name the former images, nobody's pod is refused for that, and only for those.
+func TestChangedRegistry(t *testing.T) {
+	old := render(t, plain)
+	const moved = plain + "image: {registry: 'mirror.example:5000'}\n"
+	p := compile(t, render(t, moved+"backstop: {formerRepositories: {sidecar: [ghcr.io/toolgate/sidecar], fence: [ghcr.io/toolgate/fence]}}\n"), "fenced-pods")
+	alone := compile(t, render(t, moved), "fenced-pods")
+	for _, mode := range []string{"explicit", "transparent"} {
+		for name, c := range map[string]struct {
+			p       policy
+			docs    [][]byte
+			refused bool
+		}{
+			"new images": {p, render(t, moved), false}, "former images": {p, old, false}, "new images alone": {alone, render(t, moved), false}, "former images, forgotten": {alone, old, true},
+		} {
+			if refused := c.p.judge(t, request{operation: admission.Create, kind: "Pod", resource: "pods", object: injected(t, c.docs, usual, mode)}); (refused != nil) != c.refused {
+				t.Errorf("%s, %s: found %v", mode, name, refused)
+			}
+		}
+	}
+	for image, refused := range map[string]bool{
+		"ghcr.io/toolgate/sidecar": false, "ghcr.io/toolgate/sidecar:1.0": false, "mirror.example:5000/toolgate/sidecar:v1_x@sha256:" + strings.Repeat("0a", 32): false,
+		"ghcr.io/toolgate/fence:1.0": true, "ghcr.io/toolgate/sidecar2:1.0": true, "ghcr.io/toolgate/sidecar:5000/evil/sidecar": true, "mirror.example:5000/evil/sidecar": true, "evil.example/ghcr.io/toolgate/sidecar": true,
+	} {
+		made := injected(t, old, usual, "explicit")
+		named(made, "toolgate").Image = image
+		if got := p.judge(t, request{operation: admission.Create, kind: "Pod", resource: "pods", object: made}); (got != nil) != refused {
+			t.Errorf("%s: found %v", image, got)
+		}
+	}
+}
