@@ -23,7 +23,7 @@ var txnClaims = []string{"iat", "exp", "txn", "sub", "scope", "req_wl"}
 // endOfTime is the year 9999, after which times do not format (RFC 3339).
 var endOfTime = float64(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
 
-// registered are the names that this package or go-oidc reads, whatever the mapping says.
+// registered are the names that this package reads whatever the mapping says, and those that services behind us do.
 var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "nonce", "at_hash", "cnf", "_claim_names", "_claim_sources"}
 
 func guardedNames(m ClaimMap, require []string, match []Match) []string {

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 )
 
 const (
@@ -30,7 +28,6 @@ type issuer struct {
 	url         string
 	audiences   []string
 	algorithms  []string
-	jose        []jose.SignatureAlgorithm // the same algorithms
 	types       []string
 	parties     []string
 	leeway      time.Duration
@@ -55,9 +52,6 @@ func newIssuer(c Issuer, now func() time.Time) (*issuer, error) {
 	}
 	if len(i.algorithms) == 0 {
 		i.algorithms = []string{"RS256", "ES256", "EdDSA"}
-	}
-	for _, alg := range i.algorithms {
-		i.jose = append(i.jose, jose.SignatureAlgorithm(alg))
 	}
 	if len(c.Types) > 0 {
 		i.types = nil
