@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -25,10 +26,33 @@ func jsonError(err error) error {
 // object holds the members of a JSON object, unread.
 type object map[string]jsontext.Value
 
+// decoder is a jsontext.Decoder that is used again: a new one costs several allocations for each object.
+type decoder struct {
+	jsontext.Decoder
+	buf bytes.Buffer
+}
+
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
+
+// begin reads raw in place.
+func (d *decoder) begin(raw []byte) {
+	d.buf = *bytes.NewBuffer(raw)
+	d.Reset(&d.buf)
+}
+
+// put gives the decoder back without what it has read.
+func (d *decoder) put() {
+	d.buf = bytes.Buffer{}
+	d.Reset(&d.buf)
+	decoders.Put(d)
+}
+
 // parseObject refuses duplicate names at any depth, invalid UTF-8 and trailing data. Two readers of such a text may see different values
 // in it. The values alias raw.
 func parseObject(raw []byte) (object, error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(raw)) // read in place
+	d := decoders.Get().(*decoder)
+	defer d.put()
+	d.begin(raw)
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return nil, errJSON
 	}
