@@ -71,11 +71,13 @@ func (c *sidecar) issuer(raw *rawIssuer) identity.Issuer {
 	c.endpoint(raw.Issuer, false)
 	c.endpoint(raw.JWKSURL, true)
 	is := identity.Issuer{
-		URL: raw.Issuer.V, JWKSURL: raw.JWKSURL.V, Audiences: plain(raw.Audiences.V), Algorithms: plain(raw.Algorithms.V),
-		Types: plain(raw.Types.V), AuthorizedParties: plain(raw.AuthorizedParties.V), Leeway: raw.Leeway.V,
-		MaxLifetime: raw.MaxLifetime.V, Claims: claims(&raw.Claims.V), TokenFile: c.secretFile(raw.TokenFile),
-		Require: plain(raw.Require.V), Replay: raw.Replay.V.mode(),
+		URL: raw.Issuer.V, JWKSURL: raw.JWKSURL.V, Audiences: plain(raw.Audiences.V), AuthorizedParties: plain(raw.AuthorizedParties.V),
+		Leeway: raw.Leeway.V, MaxLifetime: raw.MaxLifetime.V, TokenFile: c.secretFile(raw.TokenFile), Replay: raw.Replay.V.mode(),
 	}
+	for _, m := range valid(raw.Match.V) {
+		is.Match = append(is.Match, identity.Match{Claim: m.Claim.V, Values: plain(m.Values.V)})
+	}
+	c.shapeOfTokens(raw, &is)
 	if _, pool := c.roots(raw.CAFile); pool != nil {
 		is.Client = keyClient(pool)
 	}

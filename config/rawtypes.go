@@ -193,6 +193,10 @@ func (m replayMode) mode() identity.ReplayMode {
 	return identity.ReplayMode(m)
 }
 
+type preset string
+
+func (preset) values() []string { return texts(identity.Presets()) }
+
 type exchangeMode string
 
 func (exchangeMode) values() []string { return []string{"delegation", "impersonation"} }

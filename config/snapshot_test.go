@@ -128,7 +128,7 @@ func TestIssuersArrive(t *testing.T) {
 	client := is.Client
 	is.Client = nil
 	claims := identity.DefaultClaims()
-	claims.Tenant, claims.Agent, claims.Run = []string{"org"}, []string{"azp"}, nil
+	claims.Tenant, claims.Agent, claims.Run = []string{"org"}, []string{"azp"}, []string{}
 	equal(t, "issuer", is, identity.Issuer{
 		URL: "https://idp.example/realms/a", Audiences: []string{"toolgate", "other"}, Algorithms: []string{"RS256", "EdDSA"},
 		Types: []string{"at+jwt"}, AuthorizedParties: []string{"app"}, Leeway: 5 * time.Second, MaxLifetime: time.Hour, Claims: claims,
@@ -140,6 +140,34 @@ func TestIssuersArrive(t *testing.T) {
 	equal(t, "no caFile, no client", s.Identity.Issuers[1].Client == nil, true)
 	equal(t, "tokenFile", filepath.Base(s.Identity.Issuers[1].TokenFile), "token")
 	equal(t, "jwksURL", s.Identity.Issuers[1].JWKSURL, "http://127.0.0.1:8080/keys?v=1")
+}
+
+// TestPresetsArrive: what stands in the file counts more than the preset, and an empty list means none.
+func TestPresetsArrive(t *testing.T) {
+	s := mustLoad(t, filepath.Join(corpus(t), "good/presets.yaml"))
+	presets := identity.Presets()
+	if len(s.Identity.Issuers) != len(presets) || len(s.Notes) != len(presets) {
+		t.Fatalf("%d issuers, %d notes", len(s.Identity.Issuers), len(s.Notes))
+	}
+	for i, p := range presets {
+		want, got := p.Settings(), s.Identity.Issuers[i]
+		switch p {
+		case identity.PresetAuth0:
+			want.Algorithms, want.Claims.Tenant, want.Claims.Task = []string{"PS256"}, []string{}, []string{"x"}
+		case identity.PresetKeycloak:
+			want.Require = nil
+		case identity.PresetOkta:
+			want.Types = []string{"jwt"}
+		case identity.PresetGitHub:
+			equal(t, "match", got.Match, []identity.Match{{Claim: "repository_owner_id", Values: []string{"65"}}})
+		}
+		equal(t, string(p), [4]any{got.Algorithms, got.Types, got.Require, got.Claims}, [4]any{want.Algorithms, want.Types, want.Require, want.Claims})
+	}
+	equal(t, "note", s.Notes[6].Message, "preset github sets algorithms [RS256], types [jwt], require [iat, jti, repository_id, run_id, job_workflow_ref], "+
+		"claims.subject [sub], claims.tenant [repository_owner_id], claims.agent [job_workflow_ref], claims.task [run_id], claims.run [run_id], claims.scopes [], claims.roles [], claims.tokenID [jti]")
+	if m := s.Notes[1].Message; strings.Contains(m, "algorithms") || strings.Contains(m, "claims.tenant") || strings.Contains(m, "claims.task ") {
+		t.Errorf("the note says what the preset did not set: %s", m)
+	}
 }
 
 func TestToolArrives(t *testing.T) {

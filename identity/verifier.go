@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/coreos/go-oidc/v3/oidc"
 )
 
 // maxToken is the size in bytes above which a token is refused before anything looks inside.
@@ -76,27 +74,6 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, error) {
 	}
 	v.cache.put(key, &cached{caller: caller, keys: iss.keys, generation: generation, until: earlier(now.Add(maxCached), caller.end)})
 	return caller, nil
-}
-
-// verifySignature runs go-oidc's verifier with our keys. It returns the generation of the key set that was used.
-func (i *issuer) verifySignature(ctx context.Context, t *rawToken) (uint64, error) {
-	// go-oidc flattens a key set's error to text, so the check keeps its own.
-	check := &signatureCheck{issuer: i, token: t}
-	config := &oidc.Config{
-		SupportedSigningAlgs: i.algorithms,
-		SkipClientIDCheck:    true, // check looked for any of several audiences
-		SkipExpiryCheck:      true, // check applied our leeway; go-oidc has none for exp and five minutes for nbf
-	}
-	_, err := oidc.NewVerifier(i.url, check, config).Verify(ctx, t.text)
-	switch {
-	case check.err != nil:
-		return 0, check.err
-	case !check.called:
-		return 0, invalid("malformed")
-	case err != nil:
-		return 0, invalid("claim")
-	}
-	return check.generation, nil
 }
 
 func earlier(a, b time.Time) time.Time {
