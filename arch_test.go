@@ -34,6 +34,8 @@ var may = map[string][]string{
 	"inject/webhook":             {"inject/pod", "inject/settings"},
 	"inject/certs":               {"config", "killswitch/ledger"},
 	"inject/tools":               {"config"},
+	"redact/detect":              {"redact/detect/pattern"},
+	"redact/detect/pattern":      {},
 	"broker":                     {"redact"},
 	"audit":                      {"redact"},
 	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact", "roots"},
