@@ -36,6 +36,7 @@ var may = map[string][]string{
 	"inject/tools":               {"config"},
 	"redact/detect":              {"redact/detect/pattern"},
 	"redact/detect/pattern":      {},
+	"redact/known":               {"redact/detect"},
 	"broker":                     {"redact"},
 	"audit":                      {"redact"},
 	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact", "roots"},

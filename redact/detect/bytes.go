@@ -7,8 +7,6 @@ var (
 	wordByte  = classOf(isWord)
 	nameByte  = classOf(func(b byte) bool { return isWord(b) || b == '-' || b == '.' })
 	tokenByte = classOf(func(b byte) bool { return isWord(b) || in(b, "-+/=.~") })
-	// runByte is what no delimiter of any text format is, and may be part of a secret.
-	runByte    = classOf(func(b byte) bool { return b > ' ' && b != 0x7f && !in(b, "\"'`<>,;(){}[]|\\") })
 	base64Byte = classOf(func(b byte) bool { return isAlnum(b) || in(b, "-_+/=") })
 	digitByte  = classOf(isDigit)
 )
