@@ -93,6 +93,8 @@ func surroundings(t *testing.T) string {
 	}
 	put(t, filepath.Join(dir, "keys/workload-token"), "token")
 	put(t, filepath.Join(dir, "keys/client-secret"), "secret")
+	put(t, filepath.Join(dir, "keys/api-key"), "key")
+	put(t, filepath.Join(dir, "keys/pin"), "pin")
 	put(t, filepath.Join(dir, "keys/signals-push"), "a-bearer-token-of-the-sender")
 	put(t, filepath.Join(dir, "keys/signals-poll"), "a-bearer-token-for-the-sender")
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

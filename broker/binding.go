@@ -18,6 +18,7 @@ type Binding struct {
 	TokenExchange     *TokenExchange
 	ClientCredentials *ClientCredentials
 	Static            *Static
+	Placeholders      *Placeholders
 }
 
 // settings are those of one kind of credential. Each kind is a file of its own.
@@ -44,6 +45,9 @@ func (b *Binding) kinds() (set []settings) {
 	}
 	if b.Static != nil {
 		set = append(set, b.Static)
+	}
+	if b.Placeholders != nil {
+		set = append(set, b.Placeholders)
 	}
 	return set
 }

@@ -55,6 +55,13 @@ const (
 	Internal         Reason = "internal"
 )
 
+// What was wrong with the request that it was to be put on.
+const (
+	PlaceholderLeft Reason = "placeholder_left" // where it is not replaced
+	PlaceholderPath Reason = "placeholder_path" // its value would make another path
+	PlaceholderBody Reason = "placeholder_body" // a body in which it cannot be looked for
+)
+
 // phase says where a reason arises, for the text of errors, and whether a later try can help.
 type phase struct {
 	text      string
@@ -64,6 +71,7 @@ type phase struct {
 const (
 	exchanging = "token exchange failed: "
 	preparing  = "no credential: "
+	placingIt  = "the credential cannot be put on the request: "
 )
 
 var phases = map[Reason]phase{
@@ -82,6 +90,8 @@ var phases = map[Reason]phase{
 	NoIdentity: {preparing, false}, NoSubjectToken: {preparing, false}, SubjectExpired: {preparing, false},
 	ActorNotAllowed: {preparing, false}, NotBound: {preparing, false}, SecretUnreadable: {preparing, true},
 	Internal: {preparing, false},
+
+	PlaceholderLeft: {placingIt, false}, PlaceholderPath: {placingIt, false}, PlaceholderBody: {placingIt, false},
 }
 
 // Error says which binding failed and why, and never what the secret or the endpoint's answer was.
@@ -90,6 +100,7 @@ type Error struct {
 	Reason     Reason
 	Temporary  bool          // true: credential_unavailable, false: credential_denied
 	RetryAfter time.Duration // when Temporary, as far as known
+	Detail     string        // where placeholders are replaced; no secret
 }
 
 // Error names the binding and the reason, for example `binding "orders": token exchange failed: invalid_scope`.

@@ -25,7 +25,9 @@ func (c *Credential) BodyLimit(out *http.Request) int64 { return c.put.body(out)
 func (c *Credential) Apply(out *http.Request, body []byte) ([]byte, error) {
 	body, reason := c.put.place(out, body)
 	if reason != "" {
-		return nil, newError(c.ref.Binding, reason)
+		e := newError(c.ref.Binding, reason)
+		e.Detail = c.hint
+		return nil, e
 	}
 	return body, nil
 }

@@ -109,12 +109,13 @@ type rawBroker struct {
 }
 
 type rawBinding struct {
-	Name              field[name]                 `key:"name" is:"required" doc:"Name of the binding, unique."`
-	Tools             field[[]field[name]]        `key:"tools" is:"required,nonempty" doc:"Tools that use it."`
-	Targets           field[[]field[string]]      `key:"targets" is:"required,nonempty" doc:"Hosts with optional port (443 when missing) that it is for; exact, and allowed by each tool's manifest."`
-	TokenExchange     field[rawTokenExchange]     `key:"tokenExchange" doc:"A token from a token endpoint (RFC 8693). Exactly one of tokenExchange, clientCredentials and static."`
-	ClientCredentials field[rawClientCredentials] `key:"clientCredentials" doc:"A token for the sidecar itself from a token endpoint (RFC 6749, section 4.4)."`
-	Static            field[rawStatic]            `key:"static" doc:"A secret from a file."`
+	Name              field[name]                    `key:"name" is:"required" doc:"Name of the binding, unique."`
+	Tools             field[[]field[name]]           `key:"tools" is:"required,nonempty" doc:"Tools that use it."`
+	Targets           field[[]field[string]]         `key:"targets" is:"required,nonempty" doc:"Hosts with optional port (443 when missing) that it is for; exact, and allowed by each tool's manifest."`
+	TokenExchange     field[rawTokenExchange]        `key:"tokenExchange" doc:"A token from a token endpoint (RFC 8693). A binding has exactly one kind of credential."`
+	ClientCredentials field[rawClientCredentials]    `key:"clientCredentials" doc:"A token for the sidecar itself from a token endpoint (RFC 6749, section 4.4)."`
+	Static            field[rawStatic]               `key:"static" doc:"A secret from a file."`
+	Placeholders      field[[]field[rawPlaceholder]] `key:"placeholders" is:"nonempty" doc:"Texts that the tool sends in the places of secrets from files, and where they are replaced."`
 }
 
 type rawTokenExchange struct {
@@ -168,9 +169,23 @@ type rawClientAuth struct {
 }
 
 type rawStatic struct {
-	File   field[string]     `key:"file" is:"required" doc:"File with the secret; re-read when it changes."`
-	Header field[headerName] `key:"header" default:"Authorization" doc:"Header that carries it."`
-	Prefix field[string]     `key:"prefix" is:"blank" doc:"Text before the value, such as \"Bearer \"."`
+	File   field[string]        `key:"file" doc:"File with the secret; re-read when it changes. Needed unless basic is set."`
+	Header field[headerName]    `key:"header" doc:"Header that carries it. Missing: Authorization."`
+	Prefix field[string]        `key:"prefix" is:"blank" doc:"Text before the value, such as \"Bearer \"."`
+	Query  field[parameterName] `key:"query" doc:"Query parameter that carries it, in place of a header."`
+	Basic  field[rawBasic]      `key:"basic" doc:"User and password for Authorization: Basic (RFC 7617), in place of file."`
+}
+
+type rawBasic struct {
+	Username     field[string] `key:"username" doc:"The user. This or usernameFile."`
+	UsernameFile field[string] `key:"usernameFile" doc:"File with the user; re-read when it changes."`
+	PasswordFile field[string] `key:"passwordFile" doc:"File with the password; re-read when it changes. Missing: no password, where the user of usernameFile is the secret."`
+}
+
+type rawPlaceholder struct {
+	Text field[placeholderText]  `key:"text" is:"required" doc:"What the tool sends, such as TOOLGATE_ORDERS_KEY."`
+	File field[string]           `key:"file" is:"required" doc:"File with the secret; re-read when it changes."`
+	In   field[[]field[surface]] `key:"in" is:"required,nonempty" doc:"Where it is replaced: header:NAME, basic, path, query:NAME, json:$.path.to.field. Anywhere else it is refused."`
 }
 
 type rawEgress struct {
