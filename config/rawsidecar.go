@@ -85,7 +85,15 @@ type rawIssuer struct {
 	Replay            field[replayMode]         `key:"replay" default:"off" doc:"How often a token may be used. once: for one call. bind: by the first workload that used it. Both need maxLifetime, and a claims.tokenID in each token."`
 	CAFile            field[string]             `key:"caFile" is:"blank" doc:"PEM file of the roots for this issuer, in place of the system's."`
 	TokenFile         field[string]             `key:"tokenFile" is:"blank" doc:"File with a bearer token for discovery and keys, for issuers that show keys only to whom they know; re-read when it changes. It is sent to the origin of jwksURL, or else of issuer, and to no other."`
+	Introspection     field[rawIntrospection]   `key:"introspection" doc:"Where the issuer tells about its opaque tokens (RFC 7662). Missing: only JWTs are accepted. One issuer may have it."`
 	Claims            field[rawClaims]          `key:"claims" doc:"Claims that fill the caller; of several names the first present wins, and a.b walks into objects. An empty list: none."`
+}
+
+type rawIntrospection struct {
+	URL        field[string]        `key:"url" is:"required" doc:"Introspection endpoint. https, or http on a loopback address."`
+	ClientAuth field[rawClientAuth] `key:"clientAuth" is:"required" doc:"How the sidecar authenticates to the endpoint: client_secret_basic, client_secret_post, private_key_jwt or workload_token."`
+	CAFile     field[string]        `key:"caFile" is:"blank" doc:"PEM file of the roots for url, in place of the system's."`
+	Timeout    field[time.Duration] `key:"timeout" default:"5s" min:"1ms" max:"30s" doc:"Timeout of one request."`
 }
 
 type rawMatch struct {
