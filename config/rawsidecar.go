@@ -77,7 +77,7 @@ type rawIssuer struct {
 	Audiences         field[[]field[string]]    `key:"audiences" is:"required,nonempty" doc:"Audiences of which a token must carry one."`
 	Algorithms        field[[]field[algorithm]] `key:"algorithms" is:"nonempty" doc:"Signature algorithms. Missing: RS256, ES256, EdDSA."`
 	Types             field[[]field[tokenType]] `key:"types" is:"nonempty" doc:"Allowed typ headers. Missing: jwt, at+jwt, or none given."`
-	AuthorizedParties field[[]field[string]]    `key:"authorizedParties" is:"nonempty" doc:"Allowed azp values; needed for tokens with several audiences."`
+	AuthorizedParties field[[]field[string]]    `key:"authorizedParties" is:"nonempty" doc:"Allowed azp values, one of which a token must have. Missing: azp is not judged."`
 	Leeway            field[time.Duration]      `key:"leeway" default:"30s" min:"1s" max:"60s" doc:"Clock skew allowed for exp, nbf and iat."`
 	MaxLifetime       field[time.Duration]      `key:"maxLifetime" min:"1s" max:"8760h" doc:"Longest lifetime (exp less iat) of a token. Missing: no limit."`
 	Require           field[[]field[string]]    `key:"require" doc:"Claims that a token must carry besides sub, aud and exp; a.b walks into objects."`

@@ -249,6 +249,10 @@ func (i *issuer) judgeAnswer(doc object, now time.Time) (*Caller, error) {
 			return nil, invalid("type")
 		}
 	}
+	// Who may act for the subject (RFC 8693, section 4.4) is judged where the token is exchanged, by the token's own text, which has none.
+	if doc["may_act"] != nil {
+		return nil, invalid("claim")
+	}
 	if doc["azp"] == nil && doc["client_id"] != nil {
 		doc["azp"] = doc["client_id"] // which it is called in an answer
 	}
@@ -256,4 +260,4 @@ func (i *issuer) judgeAnswer(doc object, now time.Time) (*Caller, error) {
 }
 
 // answered are the members of an answer that are read besides claims.
-var answered = []string{"active", "token_type", "token_use", "client_id"}
+var answered = []string{"active", "token_type", "token_use", "client_id", "may_act"}

@@ -116,6 +116,8 @@ func TestAnswersAreJudged(t *testing.T) {
 		"no access token":         {map[string]any{"token_type": "N_A"}, "type"},
 		"type of another type":    {map[string]any{"token_type": []string{"Bearer"}}, "type"},
 		"a refresh token":         {map[string]any{"token_use": "refresh_token"}, "type"},
+		"for one actor only":      {map[string]any{"may_act": map[string]any{"sub": "other"}}, "claim"},
+		"the same, in capitals":   {map[string]any{"MAY_ACT": map[string]any{"sub": "other"}}, "claim"},
 		"none of these, without":  {map[string]any{"iss": nil, "token_type": nil, "client_id": nil}, ""},
 		"none of these, with":     {map[string]any{"token_type": "bearer", "token_use": "access_token", "aud": []string{"other", "toolgate"}}, ""},
 	} {
