@@ -2,7 +2,9 @@ package config
 
 import (
 	"crypto/x509"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -140,6 +142,36 @@ func TestIssuersArrive(t *testing.T) {
 	equal(t, "no caFile, no client", s.Identity.Issuers[1].Client == nil, true)
 	equal(t, "tokenFile", filepath.Base(s.Identity.Issuers[1].TokenFile), "token")
 	equal(t, "jwksURL", s.Identity.Issuers[1].JWKSURL, "http://127.0.0.1:8080/keys?v=1")
+}
+
+// TestIntrospectionArrives, and counts for whether an issuer is the same after a reload.
+func TestIntrospectionArrives(t *testing.T) {
+	dir := corpus(t)
+	path := filepath.Join(dir, "good/introspection.yaml")
+	s := mustLoad(t, path)
+	in := s.Identity.Issuers[0].Introspection
+	if in == nil || in.URL != "https://idp.example/introspect" || in.Timeout != 2*time.Second || in.Client == nil || in.Authenticate == nil {
+		t.Fatalf("%+v", in)
+	}
+	equal(t, "the other has none", s.Identity.Issuers[1].Introspection == nil, true)
+	form := url.Values{}
+	if err := in.Authenticate(form, http.Header{}); err != nil || form.Get("client_id") != "toolgate" || form.Get("client_assertion") == "" {
+		t.Errorf("%v %v", form, err)
+	}
+	equal(t, "digest of the same file", mustLoad(t, path).Identity.Digest, s.Identity.Digest)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range [][2]string{{"timeout: 2s", "timeout: 3s"}, {"clientID: toolgate", "clientID: other"}, {"example/introspect", "example/other"}, {"caFile: ../keys/ca.pem", "caFile: ../keys/other.pem"}} {
+		changed := filepath.Join(dir, "good/changed.yaml")
+		if err := os.WriteFile(changed, []byte(strings.Replace(string(text), change[0], change[1], 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if mustLoad(t, changed).Identity.Digest == s.Identity.Digest {
+			t.Errorf("%s does not count", change[1])
+		}
+	}
 }
 
 // TestPresetsArrive: what stands in the file counts more than the preset, and an empty list means none.

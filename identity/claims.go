@@ -50,26 +50,35 @@ func (i *issuer) check(t *rawToken, now time.Time) (*Caller, error) {
 		return nil, invalid("algorithm")
 	case !slices.Contains(i.types, t.typ):
 		return nil, invalid("type")
-	case t.claims.hasVariant(i.guarded...):
+	}
+	who, err := i.judge(t.claims, now)
+	if err == nil && t.typ == typeTxnToken && !hasAll(t.claims, txnClaims) {
 		return nil, invalid("claim")
-	case t.claims["cnf"] != nil:
+	}
+	return who, err
+}
+
+// judge is the strict pass over claims, wherever they come from.
+func (i *issuer) judge(claims object, now time.Time) (*Caller, error) {
+	switch {
+	case claims.hasVariant(i.guarded...):
+		return nil, invalid("claim")
+	case claims["cnf"] != nil:
 		// It is for the holder of a key (RFC 7800), by DPoP or a client certificate, and nobody here proves that to us.
 		return nil, invalid("bound")
-	case t.typ == typeTxnToken && !hasAll(t.claims, txnClaims):
-		return nil, invalid("claim")
 	}
-	if err := i.checkAudience(t.claims); err != nil {
+	if err := i.checkAudience(claims); err != nil {
 		return nil, err
 	}
-	expiry, err := i.checkTimes(t.claims, now)
+	expiry, err := i.checkTimes(claims, now)
 	if err != nil {
 		return nil, err
 	}
-	if sub, ok := plain(t.claims["sub"]); !ok || sub == "" {
+	if sub, ok := plain(claims["sub"]); !ok || sub == "" {
 		return nil, invalid("claim")
 	}
-	caller, ok := i.mapClaims(t.claims)
-	if !ok || caller.Subject == "" || !hasAll(t.claims, i.require) || !matches(t.claims, i.match) || i.replay != ReplayOff && caller.TokenID == "" {
+	caller, ok := i.mapClaims(claims)
+	if !ok || caller.Subject == "" || !hasAll(claims, i.require) || !matches(claims, i.match) || i.replay != ReplayOff && caller.TokenID == "" {
 		return nil, invalid("claim")
 	}
 	caller.Issuer, caller.Expiry = i.url, expiry

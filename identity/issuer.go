@@ -38,6 +38,7 @@ type issuer struct {
 	replay      ReplayMode
 	guarded     []string // claim names of which no case variant may appear
 	keys        *keySet
+	opaque      *introspector // nil: none
 }
 
 func newIssuer(c Issuer, now func() time.Time) (*issuer, error) {
@@ -61,6 +62,12 @@ func newIssuer(c Issuer, now func() time.Time) (*issuer, error) {
 	}
 	i.guarded = guardedNames(i.claims, i.require, i.match)
 	i.keys = newKeySet(c, now)
+	if c.Introspection != nil {
+		var err error
+		if i.opaque, err = newIntrospector(i, c.Introspection, now); err != nil {
+			return nil, err
+		}
+	}
 	return i, nil
 }
 

@@ -2,11 +2,8 @@ package identity
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math/big"
 	"reflect"
 	"strings"
 	"sync"
@@ -239,55 +236,6 @@ func TestErrorsAreClosed(t *testing.T) {
 	err := error(&InvalidError{Reason: "key"})
 	if err.Error() != "token not accepted: key" || errors.Is(err, ErrUnavailable) {
 		t.Error(err)
-	}
-}
-
-func BenchmarkVerifyCached(b *testing.B) {
-	w := newWorld(b, nil)
-	token := w.mint(b, nil)
-	if err := w.verify(token); err != nil {
-		b.Fatal(err)
-	}
-	w.v.now = time.Now
-	token = w.mint(b, map[string]any{"iat": nil, "exp": time.Now().Unix() + 1e6})
-	w.v.order[0].keys.now = time.Now
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := w.v.Verify(ctx, token); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkVerifyCold(b *testing.B) {
-	w := newWorld(b, nil)
-	token := w.mint(b, nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		w.v.cache.lru.Purge()
-		if err := w.verify(token); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkBareSignature is what a cold verification cannot be cheaper than.
-func BenchmarkBareSignature(b *testing.B) {
-	w := newWorld(b, nil)
-	token := w.mint(b, nil)
-	if err := w.verify(token); err != nil {
-		b.Fatal(err)
-	}
-	key := w.v.order[0].keys.current.Load().all[0].Key.(*ecdsa.PublicKey)
-	signed, signature, _ := cutLast(token)
-	sig, _ := decode(signature)
-	r, s := new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])
-	b.ReportAllocs()
-	for b.Loop() {
-		sum := sha256.Sum256([]byte(signed))
-		if !ecdsa.Verify(key, sum[:], r, s) {
-			b.Fatal("bad")
-		}
 	}
 }
 
