@@ -4,9 +4,9 @@ import "github.com/toolgate/toolgate/redact/detect/pattern"
 
 // Classes of bytes.
 var (
-	wordByte  = classOf(isWord)
-	nameByte  = classOf(func(b byte) bool { return isWord(b) || b == '-' || b == '.' })
-	tokenByte = classOf(func(b byte) bool { return isWord(b) || in(b, "-+/=.~") })
+	wordByte   = classOf(isWord)
+	nameByte   = classOf(func(b byte) bool { return isWord(b) || b == '-' || b == '.' })
+	tokenByte  = classOf(func(b byte) bool { return isWord(b) || in(b, "-+/=.~") })
 	base64Byte = classOf(func(b byte) bool { return isAlnum(b) || in(b, "-_+/=") })
 	digitByte  = classOf(isDigit)
 )

@@ -70,8 +70,11 @@ func (c *scanner) pair(at int) {
 		return
 	}
 	to := valueEnd(c.text, from, quote)
+	if to == len(c.text) || quote != 0 && c.text[to] != quote && len(c.text)-from < maxValue {
+		c.touch(from)
+	}
 	value := c.text[from:to]
-	if len(value) < 6 || template(value) || !varied(value) && (quote == 0 && len(value) < 24 || identifier(value)) || entropy(value) < 2 || prose(value) {
+	if len(value) < 6 || template(value) || !varied(value) && (quote == 0 && len(value) < 24 || identifier(value)) || entropy(value) < 2 || prose(value) && !in(c.text[end], "\"'\\") {
 		return
 	}
 	if last := bytes.TrimRight(value, " "); in(last[len(last)-1], "=:") && len(last) < len(value) {
@@ -141,12 +144,12 @@ func (c *scanner) hide(start, end int, class string) {
 		if i < 0 {
 			break
 		}
-		n := placeholderLen(c.text[start+i : end])
+		n := placeholderLen(c.text[start+i:])
 		if n == 0 {
 			break
 		}
 		c.found(start, start+i, class)
 		start += i + n
 	}
-	c.found(start, end, class)
+	c.found(start, max(start, end), class)
 }

@@ -57,7 +57,9 @@ func (c *scanner) try(r *rule, at int) int {
 	if len(c.slow) > 0 && at < c.slow[r] {
 		return 0
 	}
-	switch r.pattern().Match(&c.machine, c.text, at) {
+	result := r.pattern().Match(&c.machine, c.text, at)
+	c.touch(c.machine.Held)
+	switch result {
 	case pattern.Yes:
 		end := c.machine.End
 		if from, to, ok := c.group(r); ok {

@@ -60,8 +60,9 @@ const MaxGroups = 7
 
 // Pattern is a compiled expression. It is immutable and safe for concurrent use.
 type Pattern struct {
-	insts []inst
-	sets  map[Set]*Set // while compiling
+	insts  []inst
+	groups bool
+	sets   map[Set]*Set // while compiling
 }
 
 // maxInsts bounds what repeats of groups may expand to.
@@ -124,6 +125,7 @@ func (p *Pattern) capture(re *syntax.Regexp) error {
 	if re.Cap > MaxGroups {
 		return p.compile(re.Sub[0])
 	}
+	p.groups = true
 	p.emit(inst{op: opSave, x: 2 * re.Cap})
 	if err := p.compile(re.Sub[0]); err != nil {
 		return err

@@ -132,7 +132,7 @@ func TestPrefixes(t *testing.T) {
 		`(?i)[\w.-]{0,50}?(?:new-relic|newrelic|new_relic)x`: "new-reli newrelic new_reli",
 		`\b(sk-(?:proj|admin)-[a-z]{3})`:                     "sk-proj- sk-admin",
 		`xox[os]-\d`:                                         "xoxo- xoxs-",
-		`(?:https?://)?hooks`: "https:// http://h hooks",
+		`(?:https?://)?hooks`:                                "https:// http://h hooks",
 		`[\w.-]{0,50}?(?i:[\w.-]{0,50}?(?:okta)(?:x))`:       "oktax",
 		`\d{15,16}x`:                                         "",
 		`[a-z]{3}\dQ~`:                                       "",
