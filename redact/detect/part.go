@@ -44,7 +44,8 @@ func (s *Set) Part(dst []Span, text []byte) (spans []Span, open int, begun Begun
 	dst = c.all(dst, text)
 	open, begun = min(c.open, back(text, len(text), len(text), &runByte)), c.begun
 	c.done()
-	if begun.Class != "" {
+	if last := len(dst) - 1; begun.Class != "" {
+		open = min(open, dst[last].Start)
 		return settle(dst, from, open), open, begun
 	}
 	least := len(text) - Hold

@@ -59,6 +59,7 @@ type scanner struct {
 	open    int           // from where the end of the text may be a part of something
 	begun   Begun
 	blocks  int // up to where PEM blocks have been looked at
+	curls   int // up to where options of curl have been looked at
 	pairs   int // up to where names have been looked at
 }
 
@@ -101,7 +102,7 @@ func (c *scanner) done() {
 const maxKept = 16 << 10
 
 func (c *scanner) begin(text []byte) {
-	c.text, c.blocks, c.pairs, c.open, c.begun = text, 0, 0, len(text), Begun{}
+	c.text, c.blocks, c.curls, c.pairs, c.open, c.begun = text, 0, 0, 0, len(text), Begun{}
 	clear(c.tried)
 	clear(c.slow)
 }

@@ -97,7 +97,7 @@ func (c *scanner) judge(r *rule, start, end, from, to int) {
 	for n := 0; n < maxContext && start > 0 && nameByte[c.text[start-1]]; n++ {
 		start--
 	}
-	if c.allowed(r, c.text[start:end], secret) {
+	if c.allowed(&c.machine, r, c.text[start:end], secret) {
 		return
 	}
 	c.found(from, to, Token)

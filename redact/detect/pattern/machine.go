@@ -110,6 +110,19 @@ func (p *Pattern) Match(m *Machine, text []byte, at int) Result {
 	return GaveUp
 }
 
+// Search tries to match p at every place of the text, and stops at the first match.
+func (p *Pattern) Search(m *Machine, text []byte) Result {
+	for at := 0; at <= len(text); at++ {
+		if p.begin != nil && at < len(text) && !p.begin[text[at]] {
+			continue
+		}
+		if r := p.Match(m, text, at); r != No {
+			return r
+		}
+	}
+	return No
+}
+
 // run takes bytes and notes what else could have been taken.
 func (m *Machine) run(p *Pattern, pc int, text []byte, at int) (int, bool) {
 	in := &p.insts[pc]
