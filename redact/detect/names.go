@@ -135,7 +135,7 @@ func valueEnd(text []byte, at int, quote byte) int {
 		}
 	}
 	end := at + run(text[at:min(len(text), at+maxValue)], 0, &pairValue)
-	for end > at && in(text[end-1], ".:!?\\]") {
+	for end > at && in(text[end-1], ".:\\]") {
 		end--
 	}
 	return end

@@ -87,6 +87,7 @@ func (c *scanner) all(dst []Span, text []byte) []Span {
 	c.words()
 	c.marks()
 	c.widen()
+	c.edges()
 	return append(dst, merge(c.spans)...)
 }
 

@@ -134,21 +134,3 @@ func (c *scanner) trim(start, end int) (int, int) {
 	}
 	return start, end
 }
-
-// widen takes in what is left of a word of which a part was found, since a rule may match less than the whole secret.
-func (c *scanner) widen() {
-	for i := range c.spans {
-		s := &c.spans[i]
-		for s.End < len(c.text) && (wordByte[c.text[s.End]] || s.Class == Token && c.text[s.End] == '-') {
-			s.End++
-		}
-		start := s.Start
-		for start > 0 && wordByte[c.text[start-1]] {
-			start--
-		}
-		if start > 0 && c.text[start-1] == '\\' {
-			start++ // the letter of an escape such as \n
-		}
-		s.Start = min(s.Start, start)
-	}
-}
