@@ -4,7 +4,7 @@ import "net/netip"
 
 // ipv4 finds four numbers up to 255 with dots between.
 func (c *scanner) ipv4(at, end int) {
-	if at > 0 && (wordByte[c.text[at-1]] || in(c.text[at-1], ".:")) || c.covered(at) {
+	if at > 0 && (wordByte[c.text[at-1]] || in(c.text[at-1], ".:")) {
 		return
 	}
 	start := at
@@ -41,9 +41,6 @@ var (
 
 // colon finds IPv6 and hardware addresses by the first separator in them.
 func (c *scanner) colon(at int) {
-	if c.covered(at) {
-		return
-	}
 	b := c.text[at]
 	first := back(c.text, at, 5, &hexByte)
 	if c.mac && (at-first == 2 && b != '.' || at-first == 4 && b == '.') {

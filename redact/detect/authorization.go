@@ -9,7 +9,7 @@ import (
 // block, a command line or a piece of JSON. The scheme stays.
 func (c *scanner) authorization(at int) {
 	end := run(c.text, at, &nameByte)
-	if !foldPrefix(c.text[at:end], "authorization") {
+	if !foldPrefix(c.text[at:end], "authorization") || c.covered(at) {
 		return
 	}
 	from, quote := separator(c.text, end)
@@ -23,12 +23,12 @@ func (c *scanner) authorization(at int) {
 	if word > from && word < len(c.text) && blank[c.text[word]] {
 		from = run(c.text, word, &blank)
 	}
-	to := from
-	for to < len(c.text) && c.text[to] >= ' ' && c.text[to] != quote && !(quote == 0 && in(c.text[to], "\"'`")) && to-from < maxValue {
-		to++
+	to := lineEnd(c.text, from, quote)
+	if to == len(c.text) {
+		c.touch(from)
 	}
 	value := bytes.TrimRight(c.text[from:to], " \\")
-	if len(value) < 8 || template(value) || sameByte(value) || prose(value) || !varied(value) && len(value) < 16 {
+	if len(value) < 8 || template(value) || sameByte(value) || prose(value) && !bytes.Contains(value, []byte(`="`)) || !varied(value) && len(value) < 16 {
 		return
 	}
 	if i := bytes.IndexByte(value, ' '); i > 0 && !bytes.ContainsAny(value, "=,") {
@@ -38,6 +38,28 @@ func (c *scanner) authorization(at int) {
 		}
 	}
 	c.hide(from, from+len(value), Credential)
+}
+
+// lineEnd returns the end of a field's value: the quote that it stands in, or the line's end. A quote behind "=" is a parameter's, and
+// belongs to the value with what is in it.
+func lineEnd(text []byte, at int, quote byte) int {
+	inside := false
+	for start := at; at < len(text) && text[at] >= ' ' && at-start < maxValue; at++ {
+		b := text[at]
+		switch {
+		case quote != 0:
+			if b == quote {
+				return at
+			}
+		case inside:
+			inside = b != '"'
+		case b == '"' && at > start && text[at-1] == '=':
+			inside = true
+		case in(b, "\"'`"):
+			return at
+		}
+	}
+	return at
 }
 
 // closingQuote returns the quote that stands before a name, which is what ends the value too: curl -H "Authorization: …".

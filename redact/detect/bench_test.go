@@ -158,3 +158,19 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.KeepAlive(rs)
 	}
 }
+
+// BenchmarkHostile is text that is made to cost: what nearly matches, or matches at every place. The least of the figures is what
+// whoever writes a body can bring a scan down to.
+func BenchmarkHostile(b *testing.B) {
+	set := allOf(b)
+	for _, p := range []string{"curl ", "curl -u \"a", "kind:secret data: ", "password=\"a ", "authorization:", "token=", "-----BEGIN X-----",
+		"ey" + "JhbGciOiJIU.eyJ", "://", "a@", "@", "1-", "1.1.1.", "4111 ", "facebook ", "facebook1", "key=abcDEF123456789x ", "+1 ", "A1", "aa:",
+		"<add key=\"Password\" value=\"", "api_key = 'a1B2c3D4e5F6g7H8' ", "AA 12 ", "bearer ", "x=", "GB29", "-", "ZXlK", "s.", "discord 123456789",
+		"twitter", "curl curl\n"} {
+		b.Run(strings.TrimSpace(p[:min(len(p), 12)]), func(b *testing.B) {
+			text := []byte(strings.Repeat(p, 1<<17/len(p)))
+			var spans []Span
+			perCPU(b, len(text), func() { spans = set.Scan(spans[:0], text, "") })
+		})
+	}
+}

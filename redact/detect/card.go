@@ -1,5 +1,7 @@
 package detect
 
+import "bytes"
+
 // card reports whether the digits are a payment card's: Luhn's check, a length and a range that an issuer has, and groups as on
 // cards. A count of milliseconds, which has 13 digits and begins with 1, is in no range.
 func (f *figures) card() bool {
@@ -60,12 +62,11 @@ func (f *figures) social(text []byte) bool {
 	return area != 0 && area != 666 && area < 900 && group != 0 && serial != 0 && (area != 78 || group != 5 || serial != 1120)
 }
 
-// before reports whether one of the words, in lower case, stands within 24 bytes before a place.
+// before reports whether one of the words, in lower case, stands within 24 bytes before a place. The class of a placeholder is none.
 func before(text []byte, at int, words ...string) bool {
-	part := text[max(at-24, 0):at]
-	for i := range part {
+	for i := max(at-24, 0); i < at; i++ {
 		for _, w := range words {
-			if foldPrefix(part[i:], w) {
+			if foldPrefix(text[i:at], w) && !bytes.HasSuffix(text[:i], []byte(placeholder)) {
 				return true
 			}
 		}

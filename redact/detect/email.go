@@ -2,6 +2,7 @@ package detect
 
 var (
 	localByte  = classOf(func(b byte) bool { return isWord(b) || b >= 0x80 || in(b, ".+-%") })
+	userByte   = classOf(func(b byte) bool { return b > ' ' && b != 0x7f && !in(b, "/?#=&\"'`<>\\") })
 	domainByte = classOf(func(b byte) bool { return isAlnum(b) || b >= 0x80 || b == '-' || b == '.' })
 )
 
@@ -13,8 +14,8 @@ const (
 
 // mail finds the address whose "@" stands here. It is one that is written in messages, not all that RFC 5322 knows.
 func (c *scanner) mail(at int) {
-	if c.covered(at) {
-		return
+	if user := back(c.text, at, 2*maxLocal, &userByte); user > 1 && c.text[user-1] == '/' && c.text[user-2] == '/' {
+		return // a URL's host stands behind
 	}
 	start := back(c.text, at, maxLocal, &localByte)
 	for start < at && in(c.text[start], ".-%") {

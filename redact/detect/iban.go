@@ -30,6 +30,10 @@ func (c *scanner) account(at int) {
 		case (b == ' ' || b == '-') && i == end && i > at:
 		default:
 			i = len(c.text)
+			continue
+		}
+		if i == len(c.text)-1 {
+			c.touch(at)
 		}
 	}
 	if n == 0 || n != want || end < len(c.text) && wordByte[c.text[end]] || !mod97(chars[:n]) {

@@ -95,7 +95,7 @@ func dihedral(a, b int) int {
 //	UK      National Insurance  two letters, six digits, a letter from A to D
 //	USA     passport            a letter and 8 digits, with a word before
 func (c *scanner) person(at, end, letters int) {
-	if c.covered(at) || letters > 0 && wordByte[c.text[letters-1]] && at-letters < 4 {
+	if letters > 0 && wordByte[c.text[letters-1]] && at-letters < 4 {
 		return
 	}
 	switch at - letters {
@@ -157,6 +157,9 @@ func (c *scanner) nino(start, at int) {
 	}
 	if at < len(c.text) && c.text[at] == ' ' {
 		at++
+	}
+	if at == len(c.text) {
+		c.touch(start)
 	}
 	if digits == 6 && at < len(c.text) && c.text[at] >= 'A' && c.text[at] <= 'D' && c.ends(at+1) {
 		c.found(start, at+1, NationalID)

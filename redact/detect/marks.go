@@ -68,7 +68,7 @@ func (c *scanner) number(at, end int) {
 		if c.ip && end-at <= 3 && end < len(text) && text[end] == '.' {
 			c.ipv4(at, end)
 		}
-		if c.grouped && (end-at >= 7 || end+1 < len(text) && in(text[end], " -.:/)")) {
+		if c.grouped && (end-at >= 7 || end+2 >= len(text) || in(text[end], " -.:/)")) {
 			c.figures(at)
 		}
 	}
@@ -86,11 +86,12 @@ func (c *scanner) number(at, end int) {
 // figures reads digits in groups with one kind of separator between them, and asks what they are: all of them, then fewer, since
 // another number may follow.
 func (c *scanner) figures(at int) {
-	if c.covered(at) {
-		return
-	}
 	var f figures
-	for f.read(c.text, at); f.n >= fewest; f.drop(c.text) {
+	f.read(c.text, at)
+	if len(c.text)-f.end <= 2 {
+		c.touch(max(0, at-len("+1 (")))
+	}
+	for ; f.n >= fewest; f.drop(c.text) {
 		if class, start := c.figuresAre(&f); class != "" {
 			c.found(start, f.end, class)
 			return

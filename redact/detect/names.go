@@ -69,14 +69,21 @@ func (c *scanner) pair(at int) {
 	if end-start > maxName || !secretName(normalise(buf[:0], bytes.TrimRight(c.text[start:end], "."))) {
 		return
 	}
+	if bytes.HasSuffix(c.text[:start], []byte(placeholder)) && c.text[end] == ']' {
+		return // the class of a placeholder is nobody's name
+	}
 	to := valueEnd(c.text, from, quote)
+	if to == len(c.text) || quote != 0 && c.text[to] != quote && len(c.text)-from < maxValue {
+		c.touch(from)
+	}
 	value := c.text[from:to]
-	if len(value) < 6 || template(value) || !varied(value) && (quote == 0 && len(value) < 24 || identifier(value)) || entropy(value) < 2 || prose(value) {
+	if len(value) < 6 || template(value) || !varied(value) && (quote == 0 && len(value) < 24 || identifier(value)) || entropy(value) < 2 || prose(value) && !in(c.text[end], "\"'\\") {
 		return
 	}
 	if last := bytes.TrimRight(value, " "); in(last[len(last)-1], "=:") && len(last) < len(value) {
 		return // the quote closes what was opened before, and another name stands in between
 	}
+	c.pairs = to
 	c.hide(from, to, Credential)
 }
 
@@ -109,7 +116,7 @@ var (
 	pairValue = classOf(func(b byte) bool { return b > ' ' && b != 0x7f && !in(b, "\"'`<>,;&)}") })
 )
 
-// maxValue bounds a value in quotes; a longer one is a text.
+// maxValue bounds a value; a longer one is a text.
 const maxValue = 4 << 10
 
 // valueEnd returns the end of a value: its closing quote, or the first byte that ends one without quotes.
@@ -127,8 +134,8 @@ func valueEnd(text []byte, at int, quote byte) int {
 			}
 		}
 	}
-	end := run(text, at, &pairValue)
-	for end > at && in(text[end-1], ".:!?\\]") {
+	end := at + run(text[at:min(len(text), at+maxValue)], 0, &pairValue)
+	for end > at && in(text[end-1], ".:\\]") {
 		end--
 	}
 	return end
@@ -141,12 +148,12 @@ func (c *scanner) hide(start, end int, class string) {
 		if i < 0 {
 			break
 		}
-		n := placeholderLen(c.text[start+i : end])
+		n := placeholderLen(c.text[start+i:])
 		if n == 0 {
 			break
 		}
 		c.found(start, start+i, class)
 		start += i + n
 	}
-	c.found(start, end, class)
+	c.found(start, max(start, end), class)
 }

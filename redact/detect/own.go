@@ -11,6 +11,7 @@ const (
 	hintBearer
 	hintBasic
 	hintName
+	hintCurl
 )
 
 // hints are the words, in lower case and at most eight bytes long.
@@ -21,6 +22,7 @@ var hints = map[string]hint{
 	"authoriz": hintAuthorization,
 	"bearer ":  hintBearer,
 	"basic ":   hintBasic,
+	"curl ":    hintCurl,
 	"password": hintName, "passwd": hintName, "passphra": hintName, "pwd": hintName, "secret": hintName, "token": hintName,
 	"apikey": hintName, "api_key": hintName, "api-key": hintName, "api key": hintName, "privatek": hintName, "private_": hintName,
 	"private-": hintName, "private.": hintName, "credenti": hintName, "accessk": hintName, "access_k": hintName, "access-k": hintName,
@@ -39,6 +41,8 @@ func (c *scanner) own(h hint, at, end int) {
 		c.authorization(at)
 	case hintBearer, hintBasic:
 		c.scheme(h, at, end)
+	case hintCurl:
+		c.curl(at)
 	case hintName:
 		c.pair(at)
 	}

@@ -20,16 +20,24 @@ const (
 // pem finds a block from its first line to its last: to the END of the same label, or the end of the text. An END of another
 // label ends nothing, since whoever writes the text could put one there.
 func (c *scanner) pem(at int) {
-	if c.covered(at) {
+	if at < c.blocks {
 		return
 	}
 	label, body, ok := pemLabel(c.text[at:])
+	if ok && label == nil {
+		c.touch(at)
+	}
 	if !ok || public[string(label)] {
 		return
 	}
 	end := pemClose(c.text, at+body, label)
+	c.blocks = end
 	if bytes.HasPrefix(c.text[at+body:end], []byte(pemEnd)) {
 		return // empty
+	}
+	if label != nil && end == len(c.text) && c.begun.Class == "" && !bytes.HasSuffix(c.text, []byte(pemEnd+string(label)+pemDash)) {
+		c.begun = Begun{Class: PrivateKey, until: pemEnd + string(label) + pemDash}
+		c.touch(at)
 	}
 	c.found(at, end, PrivateKey)
 }
@@ -44,6 +52,9 @@ func pemLabel(text []byte) (label []byte, end int, ok bool) {
 	i := bytes.Index(rest[:min(len(rest), maxLabel)], []byte(pemDash))
 	if i < 0 {
 		return nil, len(text), len(rest) < maxLabel && !bytes.ContainsAny(rest, "\r\n")
+	}
+	if bytes.ContainsAny(rest[:i], "\r\n") {
+		return nil, 0, false
 	}
 	return rest[:i], len(pemBegin) + i + len(pemDash), true
 }

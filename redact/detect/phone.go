@@ -48,6 +48,10 @@ func (c *scanner) international(at int) {
 			end = i + 1
 		case !in(b, " -.()") || i > end+1:
 			i = len(c.text)
+			continue
+		}
+		if i == len(c.text)-1 {
+			c.touch(at)
 		}
 	}
 	if digits >= 8 && digits <= 15 && (end == len(c.text) || !wordByte[c.text[end]]) {

@@ -40,8 +40,9 @@ type ruleFile struct {
 	}
 }
 
-// replaced are rules that a detector of this package's own does better, whole and without a bound.
-var replaced = map[string]bool{"jwt": true, "private-key": true, "curl-auth-header": true}
+// replaced are rules that a detector of this package's own stands for, since it finds the whole and has no bound, or since the
+// expression's time would grow with the square of a text that is made for it.
+var replaced = map[string]bool{"jwt": true, "private-key": true, "curl-auth-header": true, "curl-auth-user": true, "kubernetes-secret-yaml": true}
 
 // rule is one rule for vendor tokens. Its expressions are compiled when they are first needed.
 type rule struct {
@@ -58,7 +59,7 @@ type rule struct {
 // allowlist holds what is no secret although it looks like one.
 type allowlist struct {
 	match  bool // judge the match with its context, not the secret
-	exprs  func() []*regexp.Regexp
+	exprs  func() []expression
 	hashes map[[32]byte]bool
 	stop   *stopwords
 }
@@ -69,7 +70,7 @@ type ruleset struct {
 	rules  []*rule
 	words  []word // by the automaton's number
 	auto   *automaton
-	allow  func() []*regexp.Regexp
+	allow  func() []expression
 	stop   *stopwords
 }
 
@@ -146,11 +147,34 @@ func newAllowlist(match bool, exprs, hashes, stop []string) allowlist {
 	return a
 }
 
-func lazyExprs(exprs []string) func() []*regexp.Regexp {
-	return sync.OnceValue(func() []*regexp.Regexp {
-		out := make([]*regexp.Regexp, len(exprs))
+// expression is searched for in what a rule matched.
+type expression struct {
+	pattern *pattern.Pattern
+	slow    func() *regexp.Regexp // for when the pattern gave up
+}
+
+func (e *expression) in(m *pattern.Machine, text []byte) bool {
+	switch e.pattern.Search(m, text) {
+	case pattern.Yes:
+		return true
+	case pattern.GaveUp:
+		return e.slow().Match(text)
+	}
+	return false
+}
+
+func lazyExprs(exprs []string) func() []expression {
+	return sync.OnceValue(func() []expression {
+		out := make([]expression, len(exprs))
 		for i, e := range exprs {
-			out[i] = regexp.MustCompile(e)
+			re, err := syntax.Parse(e, syntax.Perl)
+			if err == nil {
+				out[i].pattern, err = pattern.Compile(re)
+			}
+			if err != nil {
+				panic("detect: allowlist " + e + ": " + err.Error()) // a test compiles them all
+			}
+			out[i].slow = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(e) })
 		}
 		return out
 	})
@@ -230,30 +254,26 @@ func repeated(re *syntax.Regexp, inside bool) bool {
 }
 
 // allowed reports whether the rules say that this is no secret. match is the secret with its context.
-func (rs *ruleset) allowed(r *rule, match, secret []byte) bool {
-	for _, e := range rs.allow() {
-		if e.Match(secret) {
-			return true
-		}
-	}
-	if rs.stop.in(secret) {
+func (rs *ruleset) allowed(m *pattern.Machine, r *rule, match, secret []byte) bool {
+	if rs.stop.in(secret) || anyIn(rs.allow(), m, secret) {
 		return true
 	}
 	for i := range r.allow {
 		a := &r.allow[i]
-		if len(a.hashes) > 0 && a.hashes[sha256.Sum256(secret)] {
-			return true
-		}
 		target := secret
 		if a.match {
 			target = match
 		}
-		for _, e := range a.exprs() {
-			if e.Match(target) {
-				return true
-			}
+		if a.stop.in(secret) || len(a.hashes) > 0 && a.hashes[sha256.Sum256(secret)] || anyIn(a.exprs(), m, target) {
+			return true
 		}
-		if a.stop.in(secret) {
+	}
+	return false
+}
+
+func anyIn(exprs []expression, m *pattern.Machine, text []byte) bool {
+	for i := range exprs {
+		if exprs[i].in(m, text) {
 			return true
 		}
 	}

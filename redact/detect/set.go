@@ -56,8 +56,11 @@ type scanner struct {
 	tried   map[*rule]int // up to where a rule with a window has been tried
 	slow    map[*rule]int // up to where a rule has been matched slowly
 	named   []byte        // a name and its value, as text
-	pairs   int           // up to where names have been looked at
-	urls    int           // up to where URLs have been looked at
+	open    int           // from where the end of the text may be a part of something
+	begun   Begun
+	blocks  int // up to where PEM blocks have been looked at
+	curls   int // up to where options of curl have been looked at
+	pairs   int // up to where names have been looked at
 }
 
 var scanners = sync.Pool{New: func() any { return &scanner{tried: map[*rule]int{}, slow: map[*rule]int{}} }}
@@ -73,24 +76,34 @@ func (s *Set) Scan(dst []Span, text []byte, name string) []Span {
 	if name != "" {
 		c.nameAndValue(name, text)
 	}
+	dst = c.all(dst, text)
+	c.done()
+	return dst
+}
+
+// all looks for everything, and appends what was found.
+func (c *scanner) all(dst []Span, text []byte) []Span {
 	c.begin(text)
 	c.words()
 	c.marks()
 	c.widen()
-	dst = append(dst, merge(c.spans)...)
+	c.edges()
+	return append(dst, merge(c.spans)...)
+}
+
+// done gives the scanner back. What a scan of something huge needed must not be kept for ever.
+func (c *scanner) done() {
 	c.Set, c.text, c.spans = nil, nil, c.spans[:0]
-	if cap(c.spans) > maxKept || cap(c.named) > maxKept {
-		return dst // a scan of something huge must not be remembered for ever
+	if cap(c.spans) <= maxKept && cap(c.named) <= maxKept {
+		scanners.Put(c)
 	}
-	scanners.Put(c)
-	return dst
 }
 
 // maxKept bounds what a scanner keeps for the next scan.
 const maxKept = 16 << 10
 
 func (c *scanner) begin(text []byte) {
-	c.text, c.pairs, c.urls = text, 0, 0
+	c.text, c.blocks, c.curls, c.pairs, c.open, c.begun = text, 0, 0, 0, len(text), Begun{}
 	clear(c.tried)
 	clear(c.slow)
 }

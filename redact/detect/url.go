@@ -13,6 +13,9 @@ func (c *scanner) url(at int) {
 	for last := min(len(c.text), at+maxURL); end < last && c.text[end] > ' ' && !in(c.text[end], "/?#\"'`<>\\"); {
 		end++
 	}
+	if end == len(c.text) {
+		c.touch(at)
+	}
 	i := bytes.LastIndexByte(c.text[at:end], '@')
 	if i < 1 {
 		return
@@ -51,6 +54,9 @@ func (c *scanner) param(at int) {
 	}
 	end := run(c.text, at+1, &valueByte)
 	value := c.text[at+1 : end]
+	if end == len(c.text) {
+		c.touch(at + 1)
+	}
 	if class == weak {
 		if len(value) < 8 || !varied(value) && len(value) < 20 {
 			return

@@ -89,7 +89,7 @@ func template(value []byte) bool {
 	switch value[0] {
 	case '$':
 		if len(value) > 2 && (value[1] == '{' || value[1] == '(') {
-			return last == '}' || last == ')' || value[1] == '('
+			return last == '}' || value[1] == '(' || identifier(value[2:])
 		}
 		return identifier(value[1:])
 	case '{':

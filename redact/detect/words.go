@@ -57,7 +57,9 @@ func (c *scanner) try(r *rule, at int) int {
 	if len(c.slow) > 0 && at < c.slow[r] {
 		return 0
 	}
-	switch r.pattern().Match(&c.machine, c.text, at) {
+	result := r.pattern().Match(&c.machine, c.text, at)
+	c.touch(c.machine.Held)
+	switch result {
 	case pattern.Yes:
 		end := c.machine.End
 		if from, to, ok := c.group(r); ok {
@@ -95,7 +97,7 @@ func (c *scanner) judge(r *rule, start, end, from, to int) {
 	for n := 0; n < maxContext && start > 0 && nameByte[c.text[start-1]]; n++ {
 		start--
 	}
-	if c.allowed(r, c.text[start:end], secret) {
+	if c.allowed(&c.machine, r, c.text[start:end], secret) {
 		return
 	}
 	c.found(from, to, Token)
@@ -131,22 +133,4 @@ func (c *scanner) trim(start, end int) (int, int) {
 		end--
 	}
 	return start, end
-}
-
-// widen takes in what is left of a word of which a part was found, since a rule may match less than the whole secret.
-func (c *scanner) widen() {
-	for i := range c.spans {
-		s := &c.spans[i]
-		for s.End < len(c.text) && (wordByte[c.text[s.End]] || s.Class == Token && c.text[s.End] == '-') {
-			s.End++
-		}
-		start := s.Start
-		for start > 0 && wordByte[c.text[start-1]] {
-			start--
-		}
-		if start > 0 && c.text[start-1] == '\\' {
-			start++ // the letter of an escape such as \n
-		}
-		s.Start = min(s.Start, start)
-	}
 }

@@ -18,8 +18,11 @@ const (
 type Machine struct {
 	// Start and End are the place of the match.
 	Start, End int
-	slots      [2 * (MaxGroups + 1)]int
-	stack      []alternative
+	// Held is where what is looked for would begin if more of the text followed: the least of the groups that had begun whenever a
+	// match came to the end of the text; of a pattern without groups, the match. It is -1 if no match came to the end.
+	Held  int
+	slots [2 * (MaxGroups + 1)]int
+	stack []alternative
 }
 
 var unset = func() (s [2 * (MaxGroups + 1)]int) {
@@ -59,7 +62,7 @@ func (m *Machine) Group(n int) (start, end int, ok bool) {
 func (p *Pattern) Match(m *Machine, text []byte, at int) Result {
 	m.slots = unset
 	m.stack = m.stack[:0]
-	m.Start = at
+	m.Start, m.Held = at, -1
 	pc := 0
 	for steps := Budget; steps > 0; steps-- {
 		in := &p.insts[pc]
@@ -69,14 +72,22 @@ func (p *Pattern) Match(m *Machine, text []byte, at int) Result {
 			m.End = at
 			return Yes
 		case opLiteral:
-			ok = len(text)-at >= len(in.lit) && string(text[at:at+len(in.lit)]) == in.lit
+			if ok = len(text)-at >= len(in.lit); ok {
+				ok = string(text[at:at+len(in.lit)]) == in.lit
+			} else if string(text[at:]) == in.lit[:len(text)-at] {
+				m.hold(p)
+			}
 			at += len(in.lit)
 		case opFold:
-			ok = hasFold(text[at:], in.lit)
+			if ok = len(text)-at >= len(in.lit); ok {
+				ok = hasFold(text[at:], in.lit)
+			} else if hasFold(text[at:], in.lit[:len(text)-at]) {
+				m.hold(p)
+			}
 			at += len(in.lit)
 		case opRun:
 			if ok = in.gate == nil || in.gate.open(text, at); ok {
-				at, ok = m.run(in, pc, text, at)
+				at, ok = m.run(p, pc, text, at)
 			}
 		case opSplit:
 			m.stack = append(m.stack, alternative{pc: in.y, at: at})
@@ -99,22 +110,36 @@ func (p *Pattern) Match(m *Machine, text []byte, at int) Result {
 	return GaveUp
 }
 
+// Search tries to match p at every place of the text, and stops at the first match.
+func (p *Pattern) Search(m *Machine, text []byte) Result {
+	for at := 0; at <= len(text); at++ {
+		if p.begin != nil && at < len(text) && !p.begin[text[at]] {
+			continue
+		}
+		if r := p.Match(m, text, at); r != No {
+			return r
+		}
+	}
+	return No
+}
+
 // run takes bytes and notes what else could have been taken.
-func (m *Machine) run(in *inst, pc int, text []byte, at int) (int, bool) {
+func (m *Machine) run(p *Pattern, pc int, text []byte, at int) (int, bool) {
+	in := &p.insts[pc]
 	most := len(text) - at
 	if in.max >= 0 && in.max < most {
 		most = in.max
 	}
-	if in.min > most {
-		return 0, false
-	}
 	want := most
 	if in.lazy {
-		want = in.min
+		want = min(in.min, most)
 	}
 	n := 0
 	for n < want && in.set[text[at+n]] {
 		n++
+	}
+	if at+n == len(text) && n != in.max {
+		m.hold(p)
 	}
 	if n < in.min {
 		return 0, false
@@ -126,6 +151,22 @@ func (m *Machine) run(in *inst, pc int, text []byte, at int) (int, bool) {
 		m.stack = append(m.stack, alternative{pc: pc, at: at + n, limit: at + in.min, kind: shorter})
 	}
 	return at + n, true
+}
+
+// hold notes that the match came to the end of the text.
+func (m *Machine) hold(p *Pattern) {
+	from := m.Start
+	if p.groups {
+		from = -1
+		for n := 2; n < len(m.slots); n += 2 {
+			if m.slots[n] >= 0 && (from < 0 || m.slots[n] < from) {
+				from = m.slots[n]
+			}
+		}
+	}
+	if from >= 0 && (m.Held < 0 || from < m.Held) {
+		m.Held = from
+	}
 }
 
 // back returns to the last alternative.

@@ -2,7 +2,7 @@
 // package regexp and finds what that finds first from there; but where regexp expands [a-z0-9]{64} into 64 instructions, here it is
 // one, so that a rule costs hundreds of bytes and a mismatch tens of nanoseconds.
 //
-// Limits: it works on bytes. A negated class takes each byte of a character beyond ASCII for one, and no letter beyond ASCII equals an
+// Limits: a repeat without a bound that takes words and spaces ends after 512 bytes. It works on bytes. A negated class takes each byte of a character beyond ASCII for one, and no letter beyond ASCII equals an
 // ASCII one in another case. It backtracks, and gives up after Budget steps: whoever calls it falls back on regexp, whose time is
 // linear. Without that, a payload could make it slow.
 //
@@ -60,9 +60,15 @@ const MaxGroups = 7
 
 // Pattern is a compiled expression. It is immutable and safe for concurrent use.
 type Pattern struct {
-	insts []inst
-	sets  map[Set]*Set // while compiling
+	insts  []inst
+	groups bool
+	begin  *Set         // bytes of which one begins a match, unless the text ends; nil if any may
+	sets   map[Set]*Set // while compiling
 }
+
+// maxProse is how much a repeat takes that has no bound and takes letters and spaces alike: it would take all of a text that has no
+// line ends, at each place anew.
+const maxProse = 512
 
 // maxInsts bounds what repeats of groups may expand to.
 const maxInsts = 4000
@@ -75,6 +81,10 @@ func Compile(re *syntax.Regexp) (*Pattern, error) {
 	}
 	p.emit(inst{op: opMatch})
 	p.follows()
+	var begin Set
+	if p.first(0, &begin, map[int]bool{}) {
+		p.begin = p.intern(begin)
+	}
 	p.sets = nil
 	return p, nil
 }
@@ -124,6 +134,7 @@ func (p *Pattern) capture(re *syntax.Regexp) error {
 	if re.Cap > MaxGroups {
 		return p.compile(re.Sub[0])
 	}
+	p.groups = true
 	p.emit(inst{op: opSave, x: 2 * re.Cap})
 	if err := p.compile(re.Sub[0]); err != nil {
 		return err
@@ -158,6 +169,9 @@ func (p *Pattern) alternate(subs []*syntax.Regexp) error {
 func (p *Pattern) repeat(re *syntax.Regexp, least, most int) error {
 	sub, lazy := re.Sub[0], re.Flags&syntax.NonGreedy != 0
 	if set, ok := single(sub); ok {
+		if most < 0 && set[' '] && set['a'] {
+			most = max(maxProse, least)
+		}
 		p.emit(inst{op: opRun, min: least, max: most, set: p.intern(set), lazy: lazy})
 		return nil
 	}

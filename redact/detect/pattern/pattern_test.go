@@ -33,6 +33,9 @@ func same(t *testing.T, expr, text string) {
 		t.Fatal(err)
 	}
 	var m Machine
+	if got := p.Search(&m, []byte(text)); got != GaveUp && (got == Yes) != re.MatchString(text) {
+		t.Fatalf("%q in %q: %v", expr, text, got)
+	}
 	for _, want := range all(re, text) {
 		got := p.Match(&m, []byte(text), want.at)
 		if got == GaveUp {
