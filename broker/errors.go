@@ -26,9 +26,10 @@ const (
 const (
 	Timeout     Reason = "timeout"
 	Unreachable Reason = "unreachable"
-	TLS         Reason = "tls"        // its certificate or its TLS is not acceptable
-	Overloaded  Reason = "overloaded" // too many requests of ours are waiting for it
-	Cancelled   Reason = "cancelled"  // ended from outside, for example by Broker.Drop
+	TLS         Reason = "tls"          // its certificate or its TLS is not acceptable
+	Overloaded  Reason = "overloaded"   // too many requests of ours are waiting for it
+	BreakerOpen Reason = "breaker_open" // it has failed several times in a row, and is left alone for a while
+	Cancelled   Reason = "cancelled"    // ended from outside, for example by Broker.Drop
 )
 
 // What was wrong with its answer.
@@ -81,7 +82,7 @@ var phases = map[Reason]phase{
 	ServerError: {exchanging, true}, RateLimited: {exchanging, true},
 
 	Timeout: {exchanging, true}, Unreachable: {exchanging, true}, TLS: {exchanging, true},
-	Overloaded: {exchanging, true}, Cancelled: {exchanging, true},
+	Overloaded: {exchanging, true}, Cancelled: {exchanging, true}, BreakerOpen: {exchanging, true},
 
 	BadAnswer: {exchanging, false}, BadTokenType: {exchanging, false}, WiderScope: {exchanging, false},
 	NarrowerScope: {exchanging, false}, WrongAudience: {exchanging, false}, WrongSubject: {exchanging, false},
@@ -128,7 +129,7 @@ const (
 // and says nothing about the endpoint.
 func (e *Error) negativeFor() time.Duration {
 	switch {
-	case e.Reason == Cancelled || e.Reason == Overloaded || e.Reason == Internal || phases[e.Reason].text == preparing:
+	case e.Reason == Cancelled || e.Reason == Overloaded || e.Reason == BreakerOpen || e.Reason == Internal || phases[e.Reason].text == preparing:
 		return 0
 	case e.Temporary:
 		return min(max(e.RetryAfter, negativeMin), negativeMax)

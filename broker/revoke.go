@@ -37,6 +37,7 @@ type revoker struct {
 type revocation struct {
 	token   redact.Secret
 	expires time.Time
+	tenant  string
 }
 
 // newRevoker returns nil for a binding without a revocation endpoint.
@@ -55,8 +56,8 @@ func newRevoker(t *tokenClient, at place, eps endpoints) (*revoker, error) {
 }
 
 // push takes a credential that is not to be used any more. It never waits. A nil revoker takes nothing.
-func (r *revoker) push(c *Credential) {
-	if r != nil && c != nil && !r.take(revocation{c.value, c.ref.Expires}) {
+func (r *revoker) push(c *Credential, tenant string) {
+	if r != nil && c != nil && !r.take(revocation{c.value, c.ref.Expires, tenant}) {
 		r.count("dropped", 0)
 	}
 }
@@ -104,7 +105,7 @@ func (r *revoker) revoke(v revocation) string {
 		if over(v.expires, r.now()) {
 			return "expired"
 		}
-		reason, retryAfter := r.attempt(v.token)
+		reason, retryAfter := r.attempt(v)
 		if reason == "" {
 			return "ok"
 		}
@@ -117,14 +118,14 @@ func (r *revoker) revoke(v revocation) string {
 }
 
 // attempt is RFC 7009, section 2.1. A token that the issuer does not know counts as revoked there (section 2.2).
-func (r *revoker) attempt(token redact.Secret) (Reason, time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
+func (r *revoker) attempt(v revocation) (Reason, time.Duration) {
+	ctx, cancel := context.WithTimeout(forTenant(context.Background(), v.tenant), r.timeout)
 	defer cancel()
 	if reason := r.ep.acquire(ctx); reason != "" {
 		return reason, 0
 	}
-	defer r.ep.release()
-	form, h := url.Values{"token": {token.Reveal()}, "token_type_hint": {"access_token"}}, make(http.Header)
+	defer r.ep.release(ctx)
+	form, h := url.Values{"token": {v.token.Reveal()}, "token_type_hint": {"access_token"}}, make(http.Header)
 	if err := r.auth(form, h); err != nil {
 		return SecretUnreadable, 0
 	}

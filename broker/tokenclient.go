@@ -23,14 +23,16 @@ type tokenClient struct {
 	now     func() time.Time
 }
 
+func (t *tokenClient) breaker() *breaker { return &t.ep.breaker }
+
 // issue asks with the form of build, with one retry at most. build is called for each attempt.
 func (t *tokenClient) issue(ctx context.Context, kind string, a *ask, build func() url.Values) (*Credential, error) {
 	if r := t.ep.acquire(ctx); r != "" {
-		return nil, newError(t.binding, r)
+		return nil, t.ep.unasked(ctx, t.binding, r)
 	}
-	defer t.ep.release()
+	defer t.ep.release(ctx)
 	c, fail := t.attempt(ctx, kind, a, build())
-	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) {
+	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) && t.ep.breaker.pause(tenantOf(ctx), t.now()) == 0 {
 		c, fail = t.attempt(ctx, kind, a, build())
 	}
 	if fail != nil {
@@ -39,9 +41,9 @@ func (t *tokenClient) issue(ctx context.Context, kind string, a *ask, build func
 	return c, nil
 }
 
-// retryable does not include timeouts: whoever waits has waited long enough.
+// retryable does not include timeouts, since whoever waits has waited long enough, nor being told to ask less.
 func retryable(e *Error) bool {
-	return (e.Reason == Unreachable || e.Reason == ServerError || e.Reason == RateLimited) && e.RetryAfter <= maxRetryWait
+	return (e.Reason == Unreachable || e.Reason == ServerError) && e.RetryAfter <= maxRetryWait
 }
 
 func wait(ctx context.Context, d time.Duration) bool {
