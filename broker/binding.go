@@ -19,6 +19,7 @@ type Binding struct {
 	ClientCredentials *ClientCredentials
 	Static            *Static
 	Placeholders      *Placeholders
+	GitHubApp         *GitHubApp
 }
 
 // settings are those of one kind of credential. Each kind is a file of its own.
@@ -48,6 +49,9 @@ func (b *Binding) kinds() (set []settings) {
 	}
 	if b.Placeholders != nil {
 		set = append(set, b.Placeholders)
+	}
+	if b.GitHubApp != nil {
+		set = append(set, b.GitHubApp)
 	}
 	return set
 }

@@ -27,6 +27,7 @@ type Credential struct {
 	put    placing
 	value  redact.Secret   // what an upstream would echo, and an issuer revoke
 	echoes []redact.Secret // what else of it an upstream must not hand to the tool
+	lease  string          // by which the issuer knows it, if not by its value
 	hint   string          // where on a request it goes, for the error of one on which it cannot be put
 	key    *Key            // where it may be cached; nil for a kind that is not
 }

@@ -25,13 +25,18 @@ type tokenClient struct {
 
 // issue asks with the form of build, with one retry at most. build is called for each attempt.
 func (t *tokenClient) issue(ctx context.Context, kind string, a *ask, build func() url.Values) (*Credential, error) {
-	if r := t.ep.acquire(ctx); r != "" {
-		return nil, newError(t.binding, r)
+	return t.ep.issue(ctx, t.binding, func() (*Credential, *Error) { return t.attempt(ctx, kind, a, build()) })
+}
+
+// issue makes an attempt within the endpoint's limit, and one more if that can help.
+func (ep *endpoint) issue(ctx context.Context, binding string, attempt func() (*Credential, *Error)) (*Credential, error) {
+	if r := ep.acquire(ctx); r != "" {
+		return nil, newError(binding, r)
 	}
-	defer t.ep.release()
-	c, fail := t.attempt(ctx, kind, a, build())
+	defer ep.release()
+	c, fail := attempt()
 	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) {
-		c, fail = t.attempt(ctx, kind, a, build())
+		c, fail = attempt()
 	}
 	if fail != nil {
 		return nil, fail

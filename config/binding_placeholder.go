@@ -19,7 +19,9 @@ const placeholderPattern = `^[A-Za-z0-9_-]{12,128}$`
 // surface is a part of a request where a placeholder is replaced.
 type surface string
 
-func (surface) shape() string { return "one of header:NAME, basic, path, query:NAME, json:$.path.to.field" }
+func (surface) shape() string {
+	return "one of header:NAME, basic, path, query:NAME, json:$.path.to.field"
+}
 
 // UnmarshalText checks the form.
 func (s *surface) UnmarshalText(b []byte) error {

@@ -109,6 +109,7 @@ type rawBinding struct {
 	ClientCredentials field[rawClientCredentials]    `key:"clientCredentials" doc:"A token for the sidecar itself from a token endpoint (RFC 6749, section 4.4)."`
 	Static            field[rawStatic]               `key:"static" doc:"A secret from a file."`
 	Placeholders      field[[]field[rawPlaceholder]] `key:"placeholders" is:"nonempty" doc:"Texts that the tool sends in the places of secrets from files, and where they are replaced."`
+	GitHubApp         field[rawGitHubApp]            `key:"githubApp" doc:"An installation access token of a GitHub App."`
 }
 
 type rawTokenExchange struct {
@@ -179,6 +180,20 @@ type rawPlaceholder struct {
 	Text field[placeholderText]  `key:"text" is:"required" doc:"What the tool sends, such as TOOLGATE_ORDERS_KEY."`
 	File field[string]           `key:"file" is:"required" doc:"File with the secret; re-read when it changes."`
 	In   field[[]field[surface]] `key:"in" is:"required,nonempty" doc:"Where it is replaced: header:NAME, basic, path, query:NAME, json:$.path.to.field. Anywhere else it is refused."`
+}
+
+type rawGitHubApp struct {
+	AppID          field[int]                       `key:"appID" min:"1" max:"9007199254740991" doc:"The App's number. This or clientID."`
+	ClientID       field[string]                    `key:"clientID" doc:"The App's client id, which GitHub recommends."`
+	InstallationID field[int]                       `key:"installationID" is:"required" min:"1" max:"9007199254740991" doc:"Number of the App's installation at an organisation or a user."`
+	PrivateKeyFile field[string]                    `key:"privateKeyFile" is:"required" doc:"PEM file with the App's RSA key; re-read when it changes."`
+	Repositories   field[[]field[repository]]       `key:"repositories" is:"required,nonempty" doc:"Repositories that the token is for, by name without the owner."`
+	Permissions    field[[]field[gitHubPermission]] `key:"permissions" is:"required,nonempty" doc:"Permissions of the token, such as contents:read."`
+	Scheme         field[gitHubScheme]              `key:"scheme" doc:"How the token is sent. Missing: basic where git's own protocol is served, which takes no bearer everywhere, and bearer elsewhere."`
+	APIURL         field[string]                    `key:"apiURL" doc:"Base of the API; https://HOST/api/v3 of GitHub Enterprise Server. https, or http on a loopback address. Missing: https://api.github.com."`
+	CAFile         field[string]                    `key:"caFile" is:"blank" doc:"PEM file of the roots for apiURL, in place of the system's."`
+	Timeout        field[time.Duration]             `key:"timeout" default:"10s" min:"1ms" max:"60s" doc:"Timeout of one attempt."`
+	MaxTTL         field[time.Duration]             `key:"maxTTL" default:"15m" min:"1s" max:"24h" doc:"Longest time that a token is kept."`
 }
 
 type rawEgress struct {
