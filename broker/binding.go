@@ -20,6 +20,7 @@ type Binding struct {
 	Static            *Static
 	Placeholders      *Placeholders
 	GitHubApp         *GitHubApp
+	Vault             *Vault
 }
 
 // settings are those of one kind of credential. Each kind is a file of its own.
@@ -52,6 +53,9 @@ func (b *Binding) kinds() (set []settings) {
 	}
 	if b.GitHubApp != nil {
 		set = append(set, b.GitHubApp)
+	}
+	if b.Vault != nil {
+		set = append(set, b.Vault)
 	}
 	return set
 }

@@ -280,6 +280,17 @@ func (b *Broker) Drop(match func(Key) bool) int {
 	return len(dropped)
 }
 
+// Close ends what issuers keep open at their servers, such as logins and leases, until ctx ends. The broker must not be used then.
+func (b *Broker) Close(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, bo := range b.bound {
+		if is, ok := bo.issuer.(interface{ close(context.Context) }); ok {
+			wg.Go(func() { is.close(ctx) })
+		}
+	}
+	wg.Wait()
+}
+
 // Forget removes c from the cache if it is still there, and reports whether it was: for a credential that the upstream
 // has refused. The next call asks the issuer anew.
 func (b *Broker) Forget(c *Credential) bool {

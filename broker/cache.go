@@ -33,7 +33,7 @@ func newCache(size int) *cache {
 }
 
 func (c *cache) get(k Key, now time.Time) (entry, bool) {
-	if e, ok := c.good.Get(k); ok && now.Before(e.until) {
+	if e, ok := c.good.Get(k); ok && now.Before(e.until) && e.cred.alive(now) {
 		return e, true
 	}
 	if c.bad.Len() == 0 {

@@ -27,7 +27,8 @@ type Credential struct {
 	put    placing
 	value  redact.Secret   // what an upstream would echo, and an issuer revoke
 	echoes []redact.Secret // what else of it an upstream must not hand to the tool
-	lease  string          // by which the issuer knows it, if not by its value
+	lease  *lease          // nil: it ends at ref.Expires
+	keep   time.Time       // until when it may be cached, where ref.Expires does not tell; zero: it does
 	hint   string          // where on a request it goes, for the error of one on which it cannot be put
 	key    *Key            // where it may be cached; nil for a kind that is not
 }
@@ -47,6 +48,12 @@ func (c *Credential) keyed(k *Key, cached bool) *Credential {
 	d.key, d.ref.Cached = k, cached
 	return &d
 }
+
+// cacheable returns until when it may be cached as far as its issuer knows; zero: not at all.
+func (c *Credential) cacheable() time.Time { return orElse(c.keep, c.ref.Expires) }
+
+// alive reports whether its lease, if it has one, is in force.
+func (c *Credential) alive(now time.Time) bool { return c.lease == nil || c.lease.alive(now) }
 
 // Ref returns the description.
 func (c *Credential) Ref() Ref { return c.ref }

@@ -91,7 +91,7 @@ func (b *Broker) fly(ctx context.Context, f *flight, bo *bound, key Key, s Subje
 	} else {
 		cred = cred.keyed(&key, false)
 		e.cred = cred.keyed(&key, true)
-		e.until = cacheUntil(start, cred.ref.Expires, s.Expiry, bo.maxTTL)
+		e.until = cacheUntil(start, cred.cacheable(), s.Expiry, bo.maxTTL)
 	}
 	f.cred, f.err = cred, err
 	b.observe(Event{Binding: bo.Name, Name: "exchange", Result: result(err), Duration: now.Sub(start)})

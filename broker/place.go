@@ -23,6 +23,9 @@ func (c *Credential) BodyLimit(out *http.Request) int64 { return c.put.body(out)
 // of what it sets is removed first. body is the request's whole body where BodyLimit asked for it, else nil; what is returned is to be
 // sent in its stead, with its own length. Errors: *Error, after which the request must not be sent.
 func (c *Credential) Apply(out *http.Request, body []byte) ([]byte, error) {
+	if c.lease != nil {
+		c.lease.use()
+	}
 	body, reason := c.put.place(out, body)
 	if reason != "" {
 		e := newError(c.ref.Binding, reason)

@@ -36,7 +36,7 @@ type revoker struct {
 // revocation is one credential to end.
 type revocation struct {
 	token   redact.Secret
-	lease   string // of Vault
+	lease   *lease // Vault's; nil: token is what is ended
 	expires time.Time
 }
 
@@ -60,7 +60,15 @@ func newRevoker(t *tokenClient, at place, eps endpoints) (*revoker, error) {
 
 // push takes a credential that is not to be used any more. It never waits. A nil revoker takes nothing.
 func (r *revoker) push(c *Credential) {
-	if r != nil && c != nil && !r.take(revocation{c.value, c.lease, c.ref.Expires}) {
+	if r == nil || c == nil {
+		return
+	}
+	v := revocation{c.value, c.lease, c.ref.Expires}
+	if c.lease != nil {
+		c.lease.drop()
+		v.expires = c.lease.end()
+	}
+	if !r.take(v) {
 		r.count("dropped", 0)
 	}
 }

@@ -57,6 +57,7 @@ func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
 		{"static", raw.Static.present, raw.Static.at, func() { b.Static = c.static(raw.Static) }},
 		{"placeholders", raw.Placeholders.present, raw.Placeholders.at, func() { b.Placeholders = c.placeholders(raw.Placeholders.V) }},
 		{"githubApp", raw.GitHubApp.present, raw.GitHubApp.at, func() { b.GitHubApp = c.gitHubApp(raw.GitHubApp) }},
+		{"vault", raw.Vault.present, raw.Vault.at, func() { b.Vault = c.vault(raw.Vault) }},
 	} {
 		switch {
 		case !k.present:
