@@ -19,6 +19,8 @@ type Binding struct {
 	ClientCredentials *ClientCredentials
 	Static            *Static
 	Placeholders      *Placeholders
+	GitHubApp         *GitHubApp
+	Vault             *Vault
 }
 
 // settings are those of one kind of credential. Each kind is a file of its own.
@@ -48,6 +50,12 @@ func (b *Binding) kinds() (set []settings) {
 	}
 	if b.Placeholders != nil {
 		set = append(set, b.Placeholders)
+	}
+	if b.GitHubApp != nil {
+		set = append(set, b.GitHubApp)
+	}
+	if b.Vault != nil {
+		set = append(set, b.Vault)
 	}
 	return set
 }

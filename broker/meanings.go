@@ -34,6 +34,9 @@ var meanings = map[Reason]meaning{
 	SubjectExpired:       {"The task token is over.", "Call with one that still lives."},
 	ActorNotAllowed:      {"`may_act` of the task token names another workload.", "Compare it with `sub` and `iss` of the actor token, and have the task token name this workload."},
 	NotBound:             {"The binding is not for this tool.", "This is a mistake of the sidecar's own; please report it."},
+	PlaceholderLeft:      {"The request holds a placeholder where the binding does not replace it.", "Put it only where `placeholder.in` says, or add that place."},
+	PlaceholderPath:      {"The secret would make `.` or `..` a segment of the path.", "Use another place than the path for this secret."},
+	PlaceholderBody:      {"The body cannot be looked through for placeholders: it is compressed, multipart, or no JSON that all readers read alike.", "Have the tool send plain JSON, or leave JSON places out of `placeholder.in`."},
 	SecretUnreadable:     {"A secret, key or token file is missing, empty, or holds more than one line.", "See the files that the binding names, and who may read them."},
 	Internal:             {"Something went wrong inside the sidecar.", "This is a mistake of its own; please report it."},
 }

@@ -26,6 +26,9 @@ func (c *Credential) BodyLimit(out *http.Request) int64 { return c.put.body(out)
 func (c *Credential) Apply(out *http.Request, body []byte) ([]byte, error) {
 	reason := c.spent()
 	if reason == "" {
+		if c.lease != nil {
+			c.lease.use()
+		}
 		body, reason = c.put.place(out, body)
 	}
 	if reason != "" {

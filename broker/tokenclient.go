@@ -27,13 +27,18 @@ func (t *tokenClient) breaker() *breaker { return &t.ep.breaker }
 
 // issue asks with the form of build, with one retry at most. build is called for each attempt.
 func (t *tokenClient) issue(ctx context.Context, kind string, a *ask, build func() url.Values) (*Credential, error) {
-	if r := t.ep.acquire(ctx); r != "" {
-		return nil, t.ep.unasked(ctx, t.binding, r)
+	return t.ep.issue(ctx, t.binding, func() (*Credential, *Error) { return t.attempt(ctx, kind, a, build()) })
+}
+
+// issue makes an attempt within the endpoint's limit, and one more if that can help.
+func (ep *endpoint) issue(ctx context.Context, binding string, attempt func() (*Credential, *Error)) (*Credential, error) {
+	if r := ep.acquire(ctx); r != "" {
+		return nil, ep.unasked(ctx, binding, r)
 	}
-	defer t.ep.release(ctx)
-	c, fail := t.attempt(ctx, kind, a, build())
-	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) && t.ep.breaker.pause(tenantOf(ctx), t.now()) == 0 {
-		c, fail = t.attempt(ctx, kind, a, build())
+	defer ep.release(ctx)
+	c, fail := attempt()
+	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) && ep.breaker.pause(tenantOf(ctx), ep.now()) == 0 {
+		c, fail = attempt()
 	}
 	if fail != nil {
 		return nil, fail

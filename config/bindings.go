@@ -56,6 +56,8 @@ func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
 		{"clientCredentials", raw.ClientCredentials.present, raw.ClientCredentials.at, func() { b.ClientCredentials = c.clientCredentials(raw.ClientCredentials) }},
 		{"static", raw.Static.present, raw.Static.at, func() { b.Static = c.static(raw.Static) }},
 		{"placeholders", raw.Placeholders.present, raw.Placeholders.at, func() { b.Placeholders = c.placeholders(raw.Placeholders.V) }},
+		{"githubApp", raw.GitHubApp.present, raw.GitHubApp.at, func() { b.GitHubApp = c.gitHubApp(raw.GitHubApp) }},
+		{"vault", raw.Vault.present, raw.Vault.at, func() { b.Vault = c.vault(raw.Vault) }},
 	} {
 		switch {
 		case !k.present:

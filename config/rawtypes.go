@@ -22,6 +22,7 @@ var compiled = map[string]*regexp.Regexp{
 	methodPattern: regexp.MustCompile(methodPattern), headerPattern: regexp.MustCompile(headerPattern),
 	versionPattern: regexp.MustCompile(versionPattern), lowerPattern: regexp.MustCompile(lowerPattern),
 	parameterPattern: regexp.MustCompile(parameterPattern), placeholderPattern: regexp.MustCompile(placeholderPattern),
+	repositoryPattern: regexp.MustCompile(repositoryPattern), permissionPattern: regexp.MustCompile(permissionPattern),
 }
 
 const (
