@@ -18,6 +18,7 @@ type Binding struct {
 	TokenExchange     *TokenExchange
 	ClientCredentials *ClientCredentials
 	Static            *Static
+	AWS               *AWS
 }
 
 // settings are those of one kind of credential. Each kind is a file of its own.
@@ -44,6 +45,9 @@ func (b *Binding) kinds() (set []settings) {
 	}
 	if b.Static != nil {
 		set = append(set, b.Static)
+	}
+	if b.AWS != nil {
+		set = append(set, b.AWS)
 	}
 	return set
 }

@@ -16,9 +16,22 @@ import (
 type issuerUnderTest struct {
 	issuer  Issuer
 	subject Subject
-	secrets []string // what must never be printed; the first is in the credential
-	spoil   func()   // makes every later Issue fail
-	hang    func()   // makes every later Issue wait; nil when the kind waits for nothing
+	secrets []string      // what must never be printed; the first is in the credential
+	spoil   func()        // makes every later Issue fail
+	hang    func()        // makes every later Issue wait; nil when the kind waits for nothing
+	on      *http.Request // what its credentials go on; nil: any request
+}
+
+// sent returns the headers after Apply.
+func (u *issuerUnderTest) sent(c *Credential) http.Header {
+	if u.on == nil {
+		return sent(c)
+	}
+	r := u.on.Clone(context.Background())
+	if _, err := c.Apply(r, nil); err != nil {
+		panic(err)
+	}
+	return r.Header
 }
 
 // testIssuer is what every Issuer must do.
@@ -29,7 +42,7 @@ func testIssuer(t *testing.T, factory func(t *testing.T) issuerUnderTest) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(fmt.Sprint(sent(c)), u.secrets[0]) {
+		if !strings.Contains(fmt.Sprint(u.sent(c)), u.secrets[0]) {
 			t.Errorf("the credential is not sent")
 		}
 		if ref := c.Ref(); ref.Binding == "" || ref.Kind == "" || ref.Cached {

@@ -113,29 +113,34 @@ type reply struct {
 	retryAfter time.Duration // 0: not said
 }
 
-// post sends the form once. Transport errors stay here: their texts quote the URL.
+// post sends the form once.
 func (ep *endpoint) post(ctx context.Context, form url.Values, h http.Header) (reply, Reason) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ep.url, strings.NewReader(form.Encode()))
+	h.Set("Content-Type", "application/x-www-form-urlencoded")
+	h.Set("Accept", "application/json")
+	return ep.send(ctx, form.Encode(), h)
+}
+
+// send posts the body once. Transport errors stay here: their texts quote the URL.
+func (ep *endpoint) send(ctx context.Context, body string, h http.Header) (reply, Reason) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ep.url, strings.NewReader(body))
 	if err != nil {
 		return reply{}, Internal
 	}
 	req.Header = h
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "toolgate")
 	resp, err := ep.client.Do(req)
 	if err != nil {
 		return reply{}, transportReason(ctx, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
 		return reply{}, transportReason(ctx, err)
-	case len(body) > maxAnswer:
+	case len(answer) > maxAnswer:
 		return reply{}, BadAnswer
 	}
-	return reply{resp.StatusCode, body, retryAfter(resp.Header.Get("Retry-After"), ep.now())}, ""
+	return reply{resp.StatusCode, answer, retryAfter(resp.Header.Get("Retry-After"), ep.now())}, ""
 }
 
 func transportReason(ctx context.Context, err error) Reason {

@@ -56,6 +56,7 @@ func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
 		{"tokenExchange", raw.TokenExchange.present, raw.TokenExchange.at, func() { b.TokenExchange = c.tokenExchange(raw.TokenExchange) }},
 		{"clientCredentials", raw.ClientCredentials.present, raw.ClientCredentials.at, func() { b.ClientCredentials = c.clientCredentials(raw.ClientCredentials) }},
 		{"static", raw.Static.present, raw.Static.at, func() { b.Static = c.static(&raw.Static.V) }},
+		{"aws", raw.AWS.present, raw.AWS.at, func() { b.AWS = c.aws(raw.AWS) }},
 	} {
 		switch {
 		case !k.present:

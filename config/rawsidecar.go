@@ -108,6 +108,7 @@ type rawBinding struct {
 	TokenExchange     field[rawTokenExchange]     `key:"tokenExchange" doc:"A token from a token endpoint (RFC 8693). Exactly one of tokenExchange, clientCredentials and static."`
 	ClientCredentials field[rawClientCredentials] `key:"clientCredentials" doc:"A token for the sidecar itself from a token endpoint (RFC 6749, section 4.4)."`
 	Static            field[rawStatic]            `key:"static" doc:"A secret from a file."`
+	AWS               field[rawAWS]               `key:"aws" doc:"A session of a role, with which the tool's requests to AWS are signed anew."`
 }
 
 type rawTokenExchange struct {

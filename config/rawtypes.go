@@ -22,6 +22,7 @@ var compiled = map[string]*regexp.Regexp{
 	methodPattern: regexp.MustCompile(methodPattern), headerPattern: regexp.MustCompile(headerPattern),
 	versionPattern: regexp.MustCompile(versionPattern), lowerPattern: regexp.MustCompile(lowerPattern),
 	parameterPattern: regexp.MustCompile(parameterPattern),
+	roleARNPattern:   regexp.MustCompile(roleARNPattern), awsLabelPattern: regexp.MustCompile(awsLabelPattern),
 }
 
 const (
