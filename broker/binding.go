@@ -19,6 +19,7 @@ type Binding struct {
 	ClientCredentials *ClientCredentials
 	Static            *Static
 	AWS               *AWS
+	GCP               *GCP
 }
 
 // settings are those of one kind of credential. Each kind is a file of its own.
@@ -48,6 +49,9 @@ func (b *Binding) kinds() (set []settings) {
 	}
 	if b.AWS != nil {
 		set = append(set, b.AWS)
+	}
+	if b.GCP != nil {
+		set = append(set, b.GCP)
 	}
 	return set
 }

@@ -57,6 +57,7 @@ func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
 		{"clientCredentials", raw.ClientCredentials.present, raw.ClientCredentials.at, func() { b.ClientCredentials = c.clientCredentials(raw.ClientCredentials) }},
 		{"static", raw.Static.present, raw.Static.at, func() { b.Static = c.static(&raw.Static.V) }},
 		{"aws", raw.AWS.present, raw.AWS.at, func() { b.AWS = c.aws(raw.AWS) }},
+		{"gcp", raw.GCP.present, raw.GCP.at, func() { b.GCP = c.gcp(raw.GCP) }},
 	} {
 		switch {
 		case !k.present:

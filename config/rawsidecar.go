@@ -109,6 +109,7 @@ type rawBinding struct {
 	ClientCredentials field[rawClientCredentials] `key:"clientCredentials" doc:"A token for the sidecar itself from a token endpoint (RFC 6749, section 4.4)."`
 	Static            field[rawStatic]            `key:"static" doc:"A secret from a file."`
 	AWS               field[rawAWS]               `key:"aws" doc:"A session of a role, with which the tool's requests to AWS are signed anew."`
+	GCP               field[rawGCP]               `key:"gcp" doc:"An access token of Google Cloud by workload identity federation."`
 }
 
 type rawTokenExchange struct {
