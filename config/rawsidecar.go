@@ -126,6 +126,8 @@ type rawBinding struct {
 	Placeholders      field[[]field[rawPlaceholder]] `key:"placeholders" is:"nonempty" doc:"Texts that the tool sends in the places of secrets from files, and where they are replaced."`
 	GitHubApp         field[rawGitHubApp]            `key:"githubApp" doc:"An installation access token of a GitHub App."`
 	Vault             field[rawVault]                `key:"vault" doc:"A secret from HashiCorp Vault or OpenBao."`
+	AWS               field[rawAWS]                  `key:"aws" doc:"A session of a role, with which the tool's requests to AWS are signed anew."`
+	GCP               field[rawGCP]                  `key:"gcp" doc:"An access token of Google Cloud by workload identity federation."`
 }
 
 type rawTokenExchange struct {
