@@ -198,6 +198,9 @@ func TestServe(t *testing.T) {
 	}
 	c.until("known", func() bool { return c.admit(pod).Allowed })
 	_, metrics := c.get("/metrics")
+	if os.Getenv("GOGC") == "" && !strings.Contains(metrics, "\ngo_gc_gogc_percent 400\n") {
+		t.Error("the collector runs as often as by default")
+	}
 	for _, want := range []string{
 		`toolgate_injector_admissions_total{reason="unknown_tool",result="refused"}`, `toolgate_injector_admissions_total{reason="",result="injected"}`,
 		`toolgate_injector_settings_reloads_total{result="error"} `, `toolgate_injector_certificate_expiry_timestamp_seconds{certificate="toolgate-injector-tls"}`,

@@ -28,7 +28,7 @@ func TestEndings(t *testing.T) {
 }
 
 // testToolFirst: a pod that is deleted stops its tool before its sidecar, so that the tool's last calls pass. That they do is not enough to see:
-// a sidecar that ends early is started again, even in a pod that ends.
+// a sidecar that ends early may be started again in time.
 func testToolFirst(t *testing.T, p partner, k *kube) {
 	tools := p.tools(t, k)
 	calling(t, tools, "leaving", `[linger, "https://plain`+partnerZone+`/"]`, "explicit")
