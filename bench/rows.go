@@ -76,6 +76,12 @@ const (
 	mLeaves    = "leaves"
 	mHeld      = "held" // MB of what is cached
 	mSize      = "size" // MiB of the file
+	mSeen      = "seen" // µs of a token that was seen before
+	mNew       = "new"  // and of one that was not
+	mBare      = "bare" // the same over the check of its signature
+	mJunk      = "junk" // junk tokens a second
+	mBeside    = "beside"
+	mFetches   = "fetches"
 )
 
 // row is one kind of work.
@@ -110,6 +116,7 @@ var allRows = []*row{
 	}},
 	{name: "decision", measure: decision, bare: true},
 	{name: "broker", measure: brokerInside, bare: true},
+	{name: "verify", measure: verify, bare: true},
 	{name: "leaf", measure: leaf},
 	{name: "binary", measure: binary, once: true},
 	{name: "keepalive-tls", measure: func(ctx context.Context, l *lab, p *proxy) (sample, error) {

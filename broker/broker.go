@@ -264,6 +264,17 @@ func (b *Broker) Drop(match func(Key) bool) int {
 	return len(dropped)
 }
 
+// Close ends what issuers keep open at their servers, such as logins and leases, until ctx ends. The broker must not be used then.
+func (b *Broker) Close(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, bo := range b.bound {
+		if is, ok := bo.issuer.(interface{ close(context.Context) }); ok {
+			wg.Go(func() { is.close(ctx) })
+		}
+	}
+	wg.Wait()
+}
+
 // Forget removes c from the cache: the upstream has refused it. It reports whether asking again may bring another. A credential that was not
 // from the cache is as good as any that would come, and where one of the same key was forgotten within refusedPause, it is not the credential
 // that the upstream minds.

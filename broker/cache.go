@@ -50,7 +50,7 @@ func newLRU[V any](size int) *lru.Cache[uint64, V] {
 
 func (c *cache) get(k Key, now time.Time) *entry {
 	at := c.place(k)
-	if e, ok := c.good.Get(at); ok && now.Before(e.until) && e.key() == k {
+	if e, ok := c.good.Get(at); ok && now.Before(e.until) && e.key() == k && e.cred.alive(now) {
 		return e
 	}
 	if c.bad.Len() == 0 {

@@ -105,6 +105,7 @@ func TestEveryReasonHasItsPhase(t *testing.T) {
 		ServerError, RateLimited, Timeout, Unreachable, TLS, Overloaded, Cancelled, BadAnswer, BadTokenType, WiderScope, NarrowerScope,
 		WrongAudience, WrongSubject, WrongActor, Expired, BadExpiry, NoIdentity, NoSubjectToken, SubjectExpired, ActorNotAllowed,
 		NotBound, SecretUnreadable, Internal,
+		NotSigned, Presigned, ChunkSigned, UnsignedPayload, WrongService, WrongRegion, WrongHost,
 	} {
 		if phases[r].text == "" {
 			t.Errorf("%s has no phase", r)

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -119,12 +120,20 @@ type reply struct {
 	retryAfter time.Duration // 0: not said
 }
 
-// post sends the form once, and tells the breaker what that says of the endpoint.
+// post sends the form once.
 func (ep *endpoint) post(ctx context.Context, form url.Values, h http.Header) (reply, Reason) {
-	r, reason := ep.send(ctx, form, h)
+	h.Set("Content-Type", "application/x-www-form-urlencoded")
+	h.Set("Accept", "application/json")
+	r, reason := ep.send(ctx, http.MethodPost, ep.url, []byte(form.Encode()), h)
 	if w, ok := ctx.Value(witnessKey{}).(*witness); ok {
 		w.note(ep.url, form, h, r)
 	}
+	return r, reason
+}
+
+// send makes one request, and tells the breaker what that says of the endpoint.
+func (ep *endpoint) send(ctx context.Context, method, url string, body []byte, h http.Header) (reply, Reason) {
+	r, reason := ep.exchange(ctx, method, url, body, h)
 	told := reason
 	if reason == "" && r.status >= http.StatusBadRequest {
 		told = refusal(r)
@@ -140,29 +149,27 @@ func (ep *endpoint) post(ctx context.Context, form url.Values, h http.Header) (r
 	return r, reason
 }
 
-// send keeps transport errors here: their texts quote the URL.
-func (ep *endpoint) send(ctx context.Context, form url.Values, h http.Header) (reply, Reason) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ep.url, strings.NewReader(form.Encode()))
+// exchange keeps transport errors here: their texts quote the URL.
+func (ep *endpoint) exchange(ctx context.Context, method, url string, body []byte, h http.Header) (reply, Reason) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return reply{}, Internal
 	}
 	req.Header = h
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "toolgate")
 	resp, err := ep.client.Do(req)
 	if err != nil {
 		return reply{}, transportReason(ctx, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
 		return reply{}, transportReason(ctx, err)
-	case len(body) > maxAnswer:
+	case len(answer) > maxAnswer:
 		return reply{}, BadAnswer
 	}
-	return reply{resp.StatusCode, body, retryAfter(resp.Header.Get("Retry-After"), ep.now())}, ""
+	return reply{resp.StatusCode, answer, retryAfter(resp.Header.Get("Retry-After"), ep.now())}, ""
 }
 
 func transportReason(ctx context.Context, err error) Reason {

@@ -115,7 +115,7 @@ func (b *Broker) fly(ctx context.Context, f *flight, bo *bound, key Key, s Subje
 		if end := time.Unix(cred.within, 0); cred.within != 0 && end.Before(inputs) {
 			inputs = end
 		}
-		if e.until, renewable = cacheUntil(start, cred.ref.Expires, inputs, bo.maxTTL); renewable {
+		if e.until, renewable = cacheUntil(start, cred.cacheable(), inputs, bo.maxTTL); renewable {
 			e.refresh.Store(refreshAt(start, e.until))
 		}
 	}

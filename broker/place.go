@@ -26,10 +26,15 @@ func (c *Credential) BodyLimit(out *http.Request) int64 { return c.put.body(out)
 func (c *Credential) Apply(out *http.Request, body []byte) ([]byte, error) {
 	reason := c.spent()
 	if reason == "" {
+		if c.lease != nil {
+			c.lease.use()
+		}
 		body, reason = c.put.place(out, body)
 	}
 	if reason != "" {
-		return nil, newError(c.ref.Binding, reason)
+		e := newError(c.ref.Binding, reason)
+		e.Detail = c.hint
+		return nil, e
 	}
 	return body, nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/oauth2"
 )
 
 // A retry waits at least retryWait; one that would have to wait longer than maxRetryWait is left to the caller.
@@ -44,18 +46,62 @@ func (t *tokenClient) breaker() *breaker { return &t.ep.breaker }
 
 // issue asks with the form of build, with one retry at most. build is called for each attempt.
 func (t *tokenClient) issue(ctx context.Context, kind string, a *ask, build func() url.Values) (*Credential, error) {
-	if r := t.ep.acquire(ctx); r != "" {
-		return nil, t.ep.unasked(ctx, t.binding, r)
+	var tok *oauth2.Token
+	fail := t.twice(ctx, t.ep, func(ctx context.Context) (e *Error) {
+		tok, e = t.token(ctx, a, build())
+		return e
+	})
+	if fail != nil {
+		return nil, fail
 	}
-	defer t.ep.release(ctx)
-	c, fail := t.attempt(ctx, kind, a, build())
-	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) && t.ep.breaker.pause(tenantOf(ctx), t.now()) == 0 {
-		c, fail = t.attempt(ctx, kind, a, build())
+	ref := Ref{
+		Binding: t.binding, Kind: kind, Audience: orElse(a.audience, a.resource),
+		Scopes: t.split(a.scopes), Expires: tok.Expiry,
 	}
+	return newCredential(ref, "Authorization", "Bearer ", tok.AccessToken), nil
+}
+
+// twice is the endpoint's, with a time limit for each attempt.
+func (t *tokenClient) twice(ctx context.Context, ep *endpoint, try func(context.Context) *Error) *Error {
+	return ep.twice(ctx, t.binding, func() *Error {
+		ctx, cancel := context.WithTimeout(ctx, t.timeout)
+		defer cancel()
+		return try(ctx)
+	})
+}
+
+// twice makes an attempt in one of the endpoint's slots, and one more where that can help.
+func (ep *endpoint) twice(ctx context.Context, binding string, attempt func() *Error) *Error {
+	if r := ep.acquire(ctx); r != "" {
+		return ep.unasked(ctx, binding, r)
+	}
+	defer ep.release(ctx)
+	fail := attempt()
+	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) && ep.breaker.pause(tenantOf(ctx), ep.now()) == 0 {
+		fail = attempt()
+	}
+	return fail
+}
+
+// issue is twice for an attempt that brings a credential.
+func (ep *endpoint) issue(ctx context.Context, binding string, attempt func() (*Credential, *Error)) (c *Credential, err error) {
+	fail := ep.twice(ctx, binding, func() (e *Error) {
+		c, e = attempt()
+		return e
+	})
 	if fail != nil {
 		return nil, fail
 	}
 	return c, nil
+}
+
+// failure is of an answer; a temporary one keeps what the endpoint said of when to come again.
+func (t *tokenClient) failure(reason Reason, r reply) *Error {
+	e := newError(t.binding, reason)
+	if e.Temporary {
+		e.RetryAfter = r.retryAfter
+	}
+	return e
 }
 
 // retryable does not include timeouts, since whoever waits has waited long enough, nor being told to ask less.
@@ -74,9 +120,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (t *tokenClient) attempt(ctx context.Context, kind string, a *ask, form url.Values) (*Credential, *Error) {
-	ctx, cancel := context.WithTimeout(ctx, t.timeout)
-	defer cancel()
+// token makes one attempt.
+func (t *tokenClient) token(ctx context.Context, a *ask, form url.Values) (*oauth2.Token, *Error) {
 	h := make(http.Header)
 	if err := t.auth(form, h); err != nil {
 		return nil, newError(t.binding, SecretUnreadable)
@@ -88,15 +133,7 @@ func (t *tokenClient) attempt(ctx context.Context, kind string, a *ask, form url
 	}
 	tok, reason := a.check(r, start, t.now())
 	if reason != "" {
-		e := newError(t.binding, reason)
-		if e.Temporary {
-			e.RetryAfter = r.retryAfter
-		}
-		return nil, e
+		return nil, t.failure(reason, r)
 	}
-	ref := Ref{
-		Binding: t.binding, Kind: kind, Audience: orElse(a.audience, a.resource),
-		Scopes: t.split(a.scopes), Expires: tok.Expiry,
-	}
-	return newCredential(ref, "Authorization", "Bearer ", tok.AccessToken), nil
+	return tok, nil
 }

@@ -103,9 +103,8 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	}
 	out := c.request(to.r, &to.body, upgrade)
 	if cred != nil {
-		done, ok := c.applyCredential(ctx, to, out, cred)
-		defer done()
-		if !ok {
+		defer c.letGo()
+		if !c.applyCredential(ctx, to, out, cred) {
 			return
 		}
 	}

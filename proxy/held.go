@@ -32,43 +32,24 @@ func (h *held) take(n int64) bool {
 func (h *held) give(n int64) { h.bytes.Add(-n) }
 
 // applyCredential puts cred on the request. A body that the credential has to see is read whole first, and is sent as the credential
-// leaves it; done gives its memory back. A refusal has been answered where ok is false.
-func (c *call) applyCredential(ctx context.Context, to *client, out *http.Request, cred *broker.Credential) (done func(), ok bool) {
-	done = func() {}
+// leaves it; its memory is the call's until letGo. A refusal has been answered where it reports false.
+func (c *call) applyCredential(ctx context.Context, to *client, out *http.Request, cred *broker.Credential) bool {
 	var body []byte
-	limit := cred.BodyLimit(out)
-	if limit > 0 && !to.body.none {
-		if !c.proxy.held.take(limit) {
-			c.refuseRequest(to, deny(Overloaded, "The sidecar's limit of bodies in memory is reached.", nil))
-			return done, false
-		}
-		giveBack := func() { c.proxy.held.give(limit) }
-		defer func() {
-			if !ok { // also when the client has left, which ends in a panic
-				giveBack()
-			}
-		}()
-		done = giveBack
-		var err error
-		if body, err = to.body.hold(limit); errors.Is(err, errHeldTooLarge) {
-			c.rec.ErrorClass = "credential"
-			c.refuseRequest(to, deny(CredentialDenied, "The body is larger than the "+strconv.FormatInt(limit, 10)+
-				" bytes that the credential of binding "+c.binding.Name+" can be used with.", err))
-			return func() {}, false
-		} else if err != nil {
-			c.roundTripFailed(ctx, to, err)
-			return func() {}, false
+	if limit := cred.BodyLimit(out); limit > 0 && !to.body.none {
+		var ok bool
+		if body, ok = c.hold(ctx, to, limit); !ok {
+			return false
 		}
 	}
 	if ctx.Err() != nil { // revoked since it was given
 		c.roundTripFailed(ctx, to, ctx.Err())
-		return func() {}, false
+		return false
 	}
 	if err := c.put(ctx, to, out, cred, body); err != nil {
 		c.refuseRequest(to, c.brokerDenial(err))
-		return func() {}, false
+		return false
 	}
-	return done, true
+	return true
 }
 
 // put applies cred to a request whose body is held, or is nil.
@@ -91,6 +72,36 @@ func (c *call) put(ctx context.Context, to *client, out *http.Request, cred *bro
 		}
 	}
 	return nil
+}
+
+// hold reads the request's body into memory, within the limit of all bodies.
+func (c *call) hold(ctx context.Context, to *client, limit int64) ([]byte, bool) {
+	if !c.proxy.held.take(limit) {
+		c.refuseRequest(to, deny(Overloaded, "The sidecar's limit of bodies in memory is reached.", nil))
+		return nil, false
+	}
+	c.holds = limit
+	if to.h1 { // there is no exchange yet that sees to it
+		defer context.AfterFunc(ctx, to.interrupt)()
+	}
+	body, err := to.body.hold(limit)
+	switch {
+	case errors.Is(err, errHeldTooLarge):
+		c.rec.ErrorClass = "credential"
+		c.refuseRequest(to, deny(CredentialDenied, "The body is larger than the "+strconv.FormatInt(limit, 10)+
+			" bytes that the credential of binding "+c.binding.Name+" can be used with.", err))
+		return nil, false
+	case err != nil:
+		c.roundTripFailed(ctx, to, err)
+		return nil, false
+	}
+	return body, true
+}
+
+// letGo gives back the memory of what the call holds. It is deferred, since a call may end in a panic (http.ErrAbortHandler).
+func (c *call) letGo() {
+	c.proxy.held.give(c.holds)
+	c.holds = 0
 }
 
 // hold reads the whole body, of at most limit bytes.

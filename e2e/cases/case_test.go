@@ -36,6 +36,7 @@ func areas() []area {
 		{"k8s", podCases()},
 		{"killswitch", killCases()},
 		{"token-cache", tokenCases()},
+		{"identity", identityCases()},
 	}
 }
 
