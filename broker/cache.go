@@ -15,10 +15,12 @@ type entry struct {
 	packed
 	cred    *Credential
 	err     *Error
-	until   time.Time
+	until   int64        // in ns, as refresh
 	refresh atomic.Int64 // when the credential should be asked for anew, in ns; 0: never
 	dropped atomic.Bool  // not to be sent any more, whoever still holds the credential
 }
+
+func (e *entry) good(now time.Time) bool { return now.UnixNano() < e.until }
 
 // due reports whether a credential in use should be asked for anew, and puts off the next question.
 func (e *entry) due(now time.Time) bool {
@@ -50,13 +52,13 @@ func newLRU[V any](size int) *lru.Cache[uint64, V] {
 
 func (c *cache) get(k Key, now time.Time) *entry {
 	at := c.place(k)
-	if e, ok := c.good.Get(at); ok && now.Before(e.until) && e.key() == k && e.cred.alive(now) {
+	if e, ok := c.good.Get(at); ok && e.good(now) && e.key() == k && e.cred.alive(now) {
 		return e
 	}
 	if c.bad.Len() == 0 {
 		return nil
 	}
-	if e, ok := c.bad.Get(at); ok && now.Before(e.until) && e.key() == k {
+	if e, ok := c.bad.Get(at); ok && e.good(now) && e.key() == k {
 		return e
 	}
 	return nil
