@@ -141,19 +141,24 @@ func valueEnd(text []byte, at int, quote byte) int {
 	return end
 }
 
-// hide masks a value, but for the placeholders in it: they stay as they are, so that masking twice changes nothing.
+// hide masks a value, but for the placeholders in it: they stay as they are, and so do signs that are left beside them, so that
+// masking twice changes nothing.
 func (c *scanner) hide(start, end int, class string) {
-	for start < end {
+	for first := true; start < end; first = false {
 		i := bytes.Index(c.text[start:end], []byte(placeholder))
-		if i < 0 {
-			break
+		n := 0
+		if i >= 0 {
+			n = placeholderLen(c.text[start+i:])
 		}
-		n := placeholderLen(c.text[start+i:])
 		if n == 0 {
-			break
+			if first || bytes.IndexFunc(c.text[start:end], secretive) >= 0 {
+				c.found(start, end, class)
+			}
+			return
 		}
 		c.found(start, start+i, class)
 		start += i + n
 	}
-	c.found(start, max(start, end), class)
 }
+
+func secretive(r rune) bool { return r >= 0x80 || wordByte[r] }
