@@ -42,6 +42,7 @@ func (b *Begun) Skip(text []byte) (n int, over bool) {
 //
 // What is held back is mostly the last word, at most Hold bytes. Of what is longer and has begun for sure, such as a private key, begun
 // tells how to go on: the caller masks all from open on as begun.Class, keeps nothing of it, and gives what follows to begun.Skip.
+// A secret that is longer than Hold and has quotes or brackets in it is masked up to the first of them behind that length.
 func (s *Set) Part(dst []Span, text []byte) (spans []Span, open int, begun Begun) {
 	from := len(dst)
 	c := scanners.Get().(*scanner)
