@@ -73,7 +73,7 @@ func (c *scanner) pair(at int) {
 		return // the class of a placeholder is nobody's name
 	}
 	to := valueEnd(c.text, from, quote)
-	if to == len(c.text) || quote != 0 && c.text[to] != quote && len(c.text)-from < maxValue {
+	if len(bytes.Trim(c.text[to:min(len(c.text), to+maxName)], closing)) == 0 && len(c.text)-to < maxName || quote != 0 && c.text[to] != quote && len(c.text)-from < maxValue {
 		c.touch(from)
 	}
 	value := plain(c.text[from:to])
@@ -116,6 +116,9 @@ var (
 	pairValue = classOf(func(b byte) bool { return b > ' ' && b != 0x7f && !in(b, "\"'`<>,;&") })
 )
 
+// closing are signs that end a sentence or an object rather than a value.
+const closing = ".:\\])}"
+
 // maxValue bounds a value; a longer one is a text.
 const maxValue = 4 << 10
 
@@ -135,7 +138,7 @@ func valueEnd(text []byte, at int, quote byte) int {
 		}
 	}
 	end := at + run(text[at:min(len(text), at+maxValue)], 0, &pairValue)
-	for end > at && in(text[end-1], ".:\\])}") {
+	for end > at && in(text[end-1], closing) {
 		end--
 	}
 	return end

@@ -164,7 +164,7 @@ func FuzzScan(f *testing.F) {
 		f.Add(text, "message", uint16(len(text)/2))
 	}
 	// What was wrong once.
-	for _, text := range []string{"+49 30 1234+49  30 5630 567", "callo(415) 555-0132  r", "r+is/+/ed::p4ss@cache.example.org", "password=hunte#2!", "password=hunte}}}}}}}}#2!", "password=:unte#2!", "password==hunte#hunte#\x7f!", "password=hunte}}}}}}}}#2d=hunte!", "+49 30 1234+49  30 5(30 567", "++++++++1 415-555-0132", "password=hQQQQQQQQQQQQQQQQQQQQQQQQQQunte#2!",
+	for _, text := range []string{"+49 30 1234+49  30 5630 567", "callo(415) 555-0132  r", "r+is/+/ed::p4ss@cache.example.org", "password=hunte#2!", "password=hunte}}}}}}}}#2!", "password=:unte#2!", "password=hun}}#2!te}}}}}}}}#2!", "password==hunte#hunte#\x7f!", "password=hunte}}}}}}}}#2d=hunte!", "+49 30 1234+49  30 5(30 567", "++++++++1 415-555-0132", "password=hQQQQQQQQQQQQQQQQQQQQQQQQQQunte#2!",
 		"DE895\x013 70314 320 04 0044 053200130  1", "db_password: S3cr3t-rd: S3valuw", "password=assSSWORD#token: ${POKEN}",
 		"x\n-----BEGIN RSA PRIVATESSSS-\nMI8EpAIBAAKC-----BEGIN RSA PRIVATESSS-----\ny", "a&sig=t.blob/c?sv=2020//" + strings.Repeat(")", 2000)} {
 		for _, cut := range []int{0, 6, 9, 15, 24, 26, 43} {
