@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,6 +103,10 @@ func surroundings(t *testing.T) string {
 	}
 	put(t, filepath.Join(dir, "keys/workload-token"), "token")
 	put(t, filepath.Join(dir, "keys/client-secret"), "secret")
+	put(t, filepath.Join(dir, "keys/api-key"), "key")
+	put(t, filepath.Join(dir, "keys/pin"), "pin")
+	put(t, filepath.Join(dir, "keys/github-app.pem"), rsaPEM())
+	put(t, filepath.Join(dir, "manifests/any.yaml"), anyTool)
 	put(t, filepath.Join(dir, "keys/signals-push"), "a-bearer-token-of-the-sender")
 	put(t, filepath.Join(dir, "keys/signals-poll"), "a-bearer-token-for-the-sender")
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -124,6 +130,28 @@ func surroundings(t *testing.T) string {
 	put(t, filepath.Join(dir, "keys/ca.crt"), certPEM)
 	return dir
 }
+
+// anyTool may reach what recipes are for.
+const anyTool = `name: any
+owner: docs
+version: "1"
+description: A tool of a recipe.
+risk: low
+capabilityClasses: [credential_use]
+requiredScopes: []
+sideEffects: none
+timeoutMs: 1000
+egress: {allowedDomains: [github.com, api.github.com, vault.example, api.partner.example]}
+`
+
+// rsaPEM makes a key once, since that takes long.
+var rsaPEM = sync.OnceValue(func() string {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+})
 
 func put(t *testing.T, path, text string) {
 	t.Helper()

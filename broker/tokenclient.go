@@ -23,15 +23,22 @@ type tokenClient struct {
 	now     func() time.Time
 }
 
+func (t *tokenClient) breaker() *breaker { return &t.ep.breaker }
+
 // issue asks with the form of build, with one retry at most. build is called for each attempt.
 func (t *tokenClient) issue(ctx context.Context, kind string, a *ask, build func() url.Values) (*Credential, error) {
-	if r := t.ep.acquire(ctx); r != "" {
-		return nil, newError(t.binding, r)
+	return t.ep.issue(ctx, t.binding, func() (*Credential, *Error) { return t.attempt(ctx, kind, a, build()) })
+}
+
+// issue makes an attempt within the endpoint's limit, and one more if that can help.
+func (ep *endpoint) issue(ctx context.Context, binding string, attempt func() (*Credential, *Error)) (*Credential, error) {
+	if r := ep.acquire(ctx); r != "" {
+		return nil, ep.unasked(ctx, binding, r)
 	}
-	defer t.ep.release()
-	c, fail := t.attempt(ctx, kind, a, build())
-	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) {
-		c, fail = t.attempt(ctx, kind, a, build())
+	defer ep.release(ctx)
+	c, fail := attempt()
+	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) && ep.breaker.pause(tenantOf(ctx), ep.now()) == 0 {
+		c, fail = attempt()
 	}
 	if fail != nil {
 		return nil, fail
@@ -39,9 +46,9 @@ func (t *tokenClient) issue(ctx context.Context, kind string, a *ask, build func
 	return c, nil
 }
 
-// retryable does not include timeouts: whoever waits has waited long enough.
+// retryable does not include timeouts, since whoever waits has waited long enough, nor being told to ask less.
 func retryable(e *Error) bool {
-	return (e.Reason == Unreachable || e.Reason == ServerError || e.Reason == RateLimited) && e.RetryAfter <= maxRetryWait
+	return (e.Reason == Unreachable || e.Reason == ServerError) && e.RetryAfter <= maxRetryWait
 }
 
 func wait(ctx context.Context, d time.Duration) bool {

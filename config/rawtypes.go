@@ -21,7 +21,8 @@ var compiled = map[string]*regexp.Regexp{
 	namePattern: regexp.MustCompile(namePattern), scopePattern: regexp.MustCompile(scopePattern),
 	methodPattern: regexp.MustCompile(methodPattern), headerPattern: regexp.MustCompile(headerPattern),
 	versionPattern: regexp.MustCompile(versionPattern), lowerPattern: regexp.MustCompile(lowerPattern),
-	parameterPattern: regexp.MustCompile(parameterPattern),
+	parameterPattern: regexp.MustCompile(parameterPattern), placeholderPattern: regexp.MustCompile(placeholderPattern),
+	repositoryPattern: regexp.MustCompile(repositoryPattern), permissionPattern: regexp.MustCompile(permissionPattern),
 }
 
 const (

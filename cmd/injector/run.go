@@ -53,7 +53,7 @@ func serve(ctx context.Context, f *serveFlags, client dynamic.Interface, log *sl
 	spaces := newNamespaces(client)
 	server := &webhook.Server{
 		Handler: webhook.New(webhook.Options{
-			Namespace: spaces.labels, Settings: inForce.value.Load, Manifest: catalog.Manifest, CheckManifest: catalog.Check,
+			Namespace: spaces.get, Settings: inForce.value.Load, Manifest: catalog.Manifest, CheckManifest: catalog.Check,
 			Metrics: metrics, Log: log,
 		}),
 		Certificate: keeper.GetCertificate, ShutdownDelay: f.shutdownDelay, Log: log,
