@@ -21,6 +21,8 @@ type Binding struct {
 	Placeholders      *Placeholders
 	GitHubApp         *GitHubApp
 	Vault             *Vault
+	AWS               *AWS
+	GCP               *GCP
 }
 
 // settings are those of one kind of credential. Each kind is a file of its own.
@@ -56,6 +58,12 @@ func (b *Binding) kinds() (set []settings) {
 	}
 	if b.Vault != nil {
 		set = append(set, b.Vault)
+	}
+	if b.AWS != nil {
+		set = append(set, b.AWS)
+	}
+	if b.GCP != nil {
+		set = append(set, b.GCP)
 	}
 	return set
 }

@@ -21,6 +21,7 @@ type issuerUnderTest struct {
 	request func(*http.Request) // of a tool that has to send something; nil otherwise
 	spoil   func()              // makes every later Issue fail
 	hang    func()              // makes every later Issue wait; nil when the kind waits for nothing
+	on      *http.Request       // what its credentials go on; nil: any request
 }
 
 // testIssuer is what every Issuer must do.
@@ -32,6 +33,9 @@ func testIssuer(t *testing.T, factory func(t *testing.T) issuerUnderTest) {
 			t.Fatal(err)
 		}
 		r := &http.Request{Method: "GET", Header: http.Header{}, URL: &url.URL{Path: "/"}}
+		if u.on != nil {
+			r = u.on.Clone(t.Context())
+		}
 		if u.request != nil {
 			u.request(r)
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,22 +31,34 @@ type Credential struct {
 	lease  *lease          // nil: it ends at ref.Expires
 	keep   time.Time       // until when it may be cached, where ref.Expires does not tell; zero: it does
 	hint   string          // where on a request it goes, for the error of one on which it cannot be put
-	key    *Key            // where it may be cached; nil for a kind that is not
+	within time.Time       // end of what else it was had for, such as an actor token; zero: unknown
+	at     *entry          // its place in the cache, taken or not; nil for a kind that is not cached
 }
 
 // newCredential makes one that is a header's value.
 func newCredential(ref Ref, header, prefix, value string) *Credential {
+	line := prefix + value
 	return &Credential{
 		ref:   ref,
-		put:   &inHeader{textproto.CanonicalMIMEHeaderKey(header), redact.New(prefix + value)},
-		value: redact.New(value),
+		put:   &inHeader{textproto.CanonicalMIMEHeaderKey(header), redact.New(line)},
+		value: redact.New(line[len(prefix):]), // the same bytes: there may be many
 	}
 }
 
-// keyed returns a copy that knows its place in the cache.
-func (c *Credential) keyed(k *Key, cached bool) *Credential {
+// placed returns a copy that knows its place in the cache.
+func (c *Credential) placed(at *entry, cached bool) *Credential {
 	d := *c
-	d.key, d.ref.Cached = k, cached
+	d.at, d.ref.Cached = at, cached
+	return &d
+}
+
+// Same reports whether an upstream would see the same value.
+func (c *Credential) Same(o *Credential) bool { return c.value.Equal(o.value) }
+
+// After returns c for a request that was sent with old before: neither may be handed to the tool.
+func (c *Credential) After(old *Credential) *Credential {
+	d := *c
+	d.echoes = slices.Concat(c.echoes, []redact.Secret{old.value}, old.echoes)
 	return &d
 }
 

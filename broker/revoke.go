@@ -38,6 +38,7 @@ type revocation struct {
 	token   redact.Secret
 	lease   *lease // Vault's; nil: token is what is ended
 	expires time.Time
+	tenant  string
 }
 
 // newRevoker is that of RFC 7009. It returns nil for a binding without a revocation endpoint.
@@ -59,11 +60,11 @@ func newRevoker(t *tokenClient, at place, eps endpoints) (*revoker, error) {
 }
 
 // push takes a credential that is not to be used any more. It never waits. A nil revoker takes nothing.
-func (r *revoker) push(c *Credential) {
+func (r *revoker) push(c *Credential, tenant string) {
 	if r == nil || c == nil {
 		return
 	}
-	v := revocation{c.value, c.lease, c.ref.Expires}
+	v := revocation{c.value, c.lease, c.ref.Expires, tenant}
 	if c.lease != nil {
 		c.lease.drop()
 		v.expires = c.lease.end()
@@ -129,12 +130,12 @@ func (r *revoker) revoke(v revocation) string {
 }
 
 func (r *revoker) attempt(v revocation) (Reason, time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
+	ctx, cancel := context.WithTimeout(forTenant(context.Background(), v.tenant), r.timeout)
 	defer cancel()
 	if reason := r.ep.acquire(ctx); reason != "" {
 		return reason, 0
 	}
-	defer r.ep.release()
+	defer r.ep.release(ctx)
 	return r.end(ctx, v)
 }
 

@@ -58,6 +58,8 @@ func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
 		{"placeholders", raw.Placeholders.present, raw.Placeholders.at, func() { b.Placeholders = c.placeholders(raw.Placeholders.V) }},
 		{"githubApp", raw.GitHubApp.present, raw.GitHubApp.at, func() { b.GitHubApp = c.gitHubApp(raw.GitHubApp) }},
 		{"vault", raw.Vault.present, raw.Vault.at, func() { b.Vault = c.vault(raw.Vault) }},
+		{"aws", raw.AWS.present, raw.AWS.at, func() { b.AWS = c.aws(raw.AWS) }},
+		{"gcp", raw.GCP.present, raw.GCP.at, func() { b.GCP = c.gcp(raw.GCP) }},
 	} {
 		switch {
 		case !k.present:

@@ -73,17 +73,32 @@ type rawIdentity struct {
 type rawIssuer struct {
 	Issuer            field[string]             `key:"issuer" is:"required" doc:"Exact iss of the tokens; keys are found by OpenID discovery below it. https, or http on a loopback address."`
 	JWKSURL           field[string]             `key:"jwksURL" doc:"URL of the key set. Set: no discovery."`
+	Preset            field[preset]             `key:"preset" doc:"Kind of issuer, which fills in algorithms, types, require and claims; what stands here counts more. docs/identity.md has the table. Missing: none."`
 	Audiences         field[[]field[string]]    `key:"audiences" is:"required,nonempty" doc:"Audiences of which a token must carry one."`
 	Algorithms        field[[]field[algorithm]] `key:"algorithms" is:"nonempty" doc:"Signature algorithms. Missing: RS256, ES256, EdDSA."`
 	Types             field[[]field[tokenType]] `key:"types" is:"nonempty" doc:"Allowed typ headers. Missing: jwt, at+jwt, or none given."`
-	AuthorizedParties field[[]field[string]]    `key:"authorizedParties" is:"nonempty" doc:"Allowed azp values; needed for tokens with several audiences."`
+	AuthorizedParties field[[]field[string]]    `key:"authorizedParties" is:"nonempty" doc:"Allowed azp values, one of which a token must have. Missing: azp is not judged."`
 	Leeway            field[time.Duration]      `key:"leeway" default:"30s" min:"1s" max:"60s" doc:"Clock skew allowed for exp, nbf and iat."`
 	MaxLifetime       field[time.Duration]      `key:"maxLifetime" min:"1s" max:"8760h" doc:"Longest lifetime (exp less iat) of a token. Missing: no limit."`
 	Require           field[[]field[string]]    `key:"require" doc:"Claims that a token must carry besides sub, aud and exp; a.b walks into objects."`
+	Match             field[[]field[rawMatch]]  `key:"match" doc:"Claims that must have one of certain values."`
 	Replay            field[replayMode]         `key:"replay" default:"off" doc:"How often a token may be used. once: for one call. bind: by the first workload that used it. Both need maxLifetime, and a claims.tokenID in each token."`
 	CAFile            field[string]             `key:"caFile" is:"blank" doc:"PEM file of the roots for this issuer, in place of the system's."`
 	TokenFile         field[string]             `key:"tokenFile" is:"blank" doc:"File with a bearer token for discovery and keys, for issuers that show keys only to whom they know; re-read when it changes. It is sent to the origin of jwksURL, or else of issuer, and to no other."`
-	Claims            field[rawClaims]          `key:"claims" doc:"Claims that fill the caller; of several names the first present wins, and a.b walks into objects."`
+	Introspection     field[rawIntrospection]   `key:"introspection" doc:"Where the issuer tells about its opaque tokens (RFC 7662). Missing: only JWTs are accepted. One issuer may have it."`
+	Claims            field[rawClaims]          `key:"claims" doc:"Claims that fill the caller; of several names the first present wins, and a.b walks into objects. An empty list: none."`
+}
+
+type rawIntrospection struct {
+	URL        field[string]        `key:"url" is:"required" doc:"Introspection endpoint. https, or http on a loopback address."`
+	ClientAuth field[rawClientAuth] `key:"clientAuth" is:"required" doc:"How the sidecar authenticates to the endpoint: client_secret_basic, client_secret_post, private_key_jwt or workload_token."`
+	CAFile     field[string]        `key:"caFile" is:"blank" doc:"PEM file of the roots for url, in place of the system's."`
+	Timeout    field[time.Duration] `key:"timeout" default:"5s" min:"1ms" max:"30s" doc:"Timeout of one request."`
+}
+
+type rawMatch struct {
+	Claim  field[string]          `key:"claim" is:"required" doc:"The claim, a string; a.b walks into objects."`
+	Values field[[]field[string]] `key:"values" is:"required,nonempty" doc:"Its values, exactly."`
 }
 
 type rawClaims struct {
@@ -111,6 +126,8 @@ type rawBinding struct {
 	Placeholders      field[[]field[rawPlaceholder]] `key:"placeholders" is:"nonempty" doc:"Texts that the tool sends in the places of secrets from files, and where they are replaced."`
 	GitHubApp         field[rawGitHubApp]            `key:"githubApp" doc:"An installation access token of a GitHub App."`
 	Vault             field[rawVault]                `key:"vault" doc:"A secret from HashiCorp Vault or OpenBao."`
+	AWS               field[rawAWS]                  `key:"aws" doc:"A session of a role, with which the tool's requests to AWS are signed anew."`
+	GCP               field[rawGCP]                  `key:"gcp" doc:"An access token of Google Cloud by workload identity federation."`
 }
 
 type rawTokenExchange struct {

@@ -110,6 +110,9 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	}
 	start := time.Now()
 	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
+	if err == nil && cred != nil && res.StatusCode == http.StatusUnauthorized {
+		res, cred, err = c.renewed(ctx, to, res, upgrade, cred)
+	}
 	c.rec.UpstreamTime = time.Since(start)
 	to.answer()
 	if err != nil {
