@@ -63,6 +63,7 @@ const awsBindings = `    - name: objects
         subject: caller
         services: [s3, sqs, dynamodb]
         regions: [eu-central-1, eu-west-1]
+        maxBody: 1000
 `
 
 // amazon is S3, SQS and DynamoDB as far as one needs to be for an SDK, with every signature verified.
@@ -273,6 +274,23 @@ func TestAWSRefuses(t *testing.T) {
 		_ = res.Body.Close()
 		if res.StatusCode != http.StatusForbidden || !strings.Contains(string(text), "Reason: "+reason) {
 			t.Errorf("%s: %d %s", reason, res.StatusCode, text)
+		}
+	}
+	// A body that is too large to be signed, of a length that is known and of one that is not.
+	for _, body := range []io.Reader{strings.NewReader(strings.Repeat("x", 1001)), io.LimitReader(pattern{}, 5000)} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://"+address(strictHost, port)+"/b/k", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIAPLACEHOLDER/20260101/eu-west-1/s3/aws4_request, SignedHeaders=host, Signature=00")
+		res, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusForbidden || !strings.Contains(string(text), "larger than the 1000 bytes") {
+			t.Errorf("a large body: %d %s", res.StatusCode, text)
 		}
 	}
 	if len(a.signed) != before {
