@@ -190,7 +190,7 @@ func TestAWSRefusals(t *testing.T) {
 		"InvalidIdentityToken":    {400, InvalidGrant, 1},
 		"PackedPolicyTooLarge":    {400, InvalidScope, 1},
 		"IDPCommunicationError":   {400, ServerError, 2},
-		"Throttling":              {400, RateLimited, 2},
+		"Throttling":              {400, RateLimited, 1},
 		"InternalFailure":         {500, ServerError, 2},
 		"SomethingNew" + "SECRET": {400, Refused, 1},
 	} {

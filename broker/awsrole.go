@@ -64,7 +64,7 @@ func (is *roleAssumer) assume(ctx context.Context, form url.Values, session stri
 	// STS answers in JSON of another shape to who prefers that.
 	h := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"text/xml"}}
 	start := is.now()
-	r, reason := is.ep.send(ctx, form.Encode(), h)
+	r, reason := is.ep.send(ctx, http.MethodPost, is.ep.url, []byte(form.Encode()), h)
 	if reason != "" {
 		return nil, newError(is.binding, reason)
 	}

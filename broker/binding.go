@@ -18,6 +18,9 @@ type Binding struct {
 	TokenExchange     *TokenExchange
 	ClientCredentials *ClientCredentials
 	Static            *Static
+	Placeholders      *Placeholders
+	GitHubApp         *GitHubApp
+	Vault             *Vault
 	AWS               *AWS
 	GCP               *GCP
 }
@@ -46,6 +49,15 @@ func (b *Binding) kinds() (set []settings) {
 	}
 	if b.Static != nil {
 		set = append(set, b.Static)
+	}
+	if b.Placeholders != nil {
+		set = append(set, b.Placeholders)
+	}
+	if b.GitHubApp != nil {
+		set = append(set, b.GitHubApp)
+	}
+	if b.Vault != nil {
+		set = append(set, b.Vault)
 	}
 	if b.AWS != nil {
 		set = append(set, b.AWS)

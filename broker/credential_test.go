@@ -65,7 +65,7 @@ func TestCredentialShowsNothing(t *testing.T) {
 	c := newCredential(Ref{Binding: "orders", Expires: time.Now()}, "Authorization", "Bearer ", issuedSecret)
 	noLeak(t, c, issuedSecret)
 	noLeak(t, *c, issuedSecret)
-	noLeak(t, c.keyed(&Key{TokenHash: hash(subjectSecret)}, true), issuedSecret, subjectSecret)
+	noLeak(t, c.placed(&entry{packed: pack(Key{TokenHash: hashOf(subjectSecret)})}, true), issuedSecret, subjectSecret)
 	noLeak(t, entry{cred: c}, issuedSecret)
 	noLeak(t, flight{cred: c}, issuedSecret)
 	noLeak(t, &http.Request{}, issuedSecret)

@@ -26,9 +26,10 @@ const (
 const (
 	Timeout     Reason = "timeout"
 	Unreachable Reason = "unreachable"
-	TLS         Reason = "tls"        // its certificate or its TLS is not acceptable
-	Overloaded  Reason = "overloaded" // too many requests of ours are waiting for it
-	Cancelled   Reason = "cancelled"  // ended from outside, for example by Broker.Drop
+	TLS         Reason = "tls"          // its certificate or its TLS is not acceptable
+	Overloaded  Reason = "overloaded"   // too many requests of ours are waiting for it
+	BreakerOpen Reason = "breaker_open" // it has failed several times in a row, and is left alone for a while
+	Cancelled   Reason = "cancelled"    // ended from outside, for example by Broker.Drop
 )
 
 // What was wrong with its answer.
@@ -53,6 +54,13 @@ const (
 	NotBound         Reason = "not_bound"         // the binding is not of this broker, or not for this tool
 	SecretUnreadable Reason = "secret_unreadable" // a secret, key or token file
 	Internal         Reason = "internal"
+)
+
+// What was wrong with the request that it was to be put on.
+const (
+	PlaceholderLeft Reason = "placeholder_left" // where it is not replaced
+	PlaceholderPath Reason = "placeholder_path" // its value would make another path
+	PlaceholderBody Reason = "placeholder_body" // a body in which it cannot be looked for
 )
 
 // What was wrong with a request that was to be signed anew.
@@ -99,7 +107,7 @@ var phases = map[Reason]phase{
 	ServerError: {exchanging, true}, RateLimited: {exchanging, true},
 
 	Timeout: {exchanging, true}, Unreachable: {exchanging, true}, TLS: {exchanging, true},
-	Overloaded: {exchanging, true}, Cancelled: {exchanging, true},
+	Overloaded: {exchanging, true}, Cancelled: {exchanging, true}, BreakerOpen: {exchanging, true},
 
 	BadAnswer: {exchanging, false}, BadTokenType: {exchanging, false}, WiderScope: {exchanging, false},
 	NarrowerScope: {exchanging, false}, WrongAudience: {exchanging, false}, WrongSubject: {exchanging, false},
@@ -109,6 +117,7 @@ var phases = map[Reason]phase{
 	ActorNotAllowed: {preparing, false}, NotBound: {preparing, false}, SecretUnreadable: {preparing, true},
 	Internal: {preparing, false},
 
+	PlaceholderLeft: {placingIt, false}, PlaceholderPath: {placingIt, false}, PlaceholderBody: {placingIt, false},
 	NotSigned: {placingIt, false}, Presigned: {placingIt, false}, ChunkSigned: {placingIt, false}, UnsignedPayload: {placingIt, false},
 	WrongService: {placingIt, false}, WrongRegion: {placingIt, false}, WrongHost: {placingIt, false},
 }
@@ -119,6 +128,7 @@ type Error struct {
 	Reason     Reason
 	Temporary  bool          // true: credential_unavailable, false: credential_denied
 	RetryAfter time.Duration // when Temporary, as far as known
+	Detail     string        // where placeholders are replaced; no secret
 }
 
 // Error names the binding and the reason, for example `binding "orders": token exchange failed: invalid_scope`.
@@ -146,7 +156,7 @@ const (
 // and says nothing about the endpoint.
 func (e *Error) negativeFor() time.Duration {
 	switch {
-	case e.Reason == Cancelled || e.Reason == Overloaded || e.Reason == Internal || phases[e.Reason].text == preparing:
+	case e.Reason == Cancelled || e.Reason == Overloaded || e.Reason == BreakerOpen || e.Reason == Internal || phases[e.Reason].text == preparing:
 		return 0
 	case e.Temporary:
 		return min(max(e.RetryAfter, negativeMin), negativeMax)

@@ -80,7 +80,7 @@ func (is *googleTokens) impersonate(ctx context.Context, federated *oauth2.Token
 	}
 	h := http.Header{"Authorization": {"Bearer " + federated.AccessToken}, "Content-Type": {"application/json"}, "Accept": {"application/json"}}
 	start := is.now()
-	r, reason := is.account.send(ctx, string(body), h)
+	r, reason := is.account.send(ctx, http.MethodPost, is.account.url, body, h)
 	if reason != "" {
 		return federated, newError(is.binding, reason)
 	}

@@ -25,6 +25,8 @@ type tokenClient struct {
 	now     func() time.Time
 }
 
+func (t *tokenClient) breaker() *breaker { return &t.ep.breaker }
+
 // issue asks with the form of build, with one retry at most. build is called for each attempt.
 func (t *tokenClient) issue(ctx context.Context, kind string, a *ask, build func() url.Values) (*Credential, error) {
 	var tok *oauth2.Token
@@ -42,22 +44,38 @@ func (t *tokenClient) issue(ctx context.Context, kind string, a *ask, build func
 	return newCredential(ref, "Authorization", "Bearer ", tok.AccessToken), nil
 }
 
-// twice makes an attempt in one of the endpoint's slots, and one more where that can help.
+// twice is the endpoint's, with a time limit for each attempt.
 func (t *tokenClient) twice(ctx context.Context, ep *endpoint, try func(context.Context) *Error) *Error {
-	if r := ep.acquire(ctx); r != "" {
-		return newError(t.binding, r)
-	}
-	defer ep.release()
-	attempt := func() *Error {
+	return ep.twice(ctx, t.binding, func() *Error {
 		ctx, cancel := context.WithTimeout(ctx, t.timeout)
 		defer cancel()
 		return try(ctx)
+	})
+}
+
+// twice makes an attempt in one of the endpoint's slots, and one more where that can help.
+func (ep *endpoint) twice(ctx context.Context, binding string, attempt func() *Error) *Error {
+	if r := ep.acquire(ctx); r != "" {
+		return ep.unasked(ctx, binding, r)
 	}
+	defer ep.release(ctx)
 	fail := attempt()
-	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) {
+	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) && ep.breaker.pause(tenantOf(ctx), ep.now()) == 0 {
 		fail = attempt()
 	}
 	return fail
+}
+
+// issue is twice for an attempt that brings a credential.
+func (ep *endpoint) issue(ctx context.Context, binding string, attempt func() (*Credential, *Error)) (c *Credential, err error) {
+	fail := ep.twice(ctx, binding, func() (e *Error) {
+		c, e = attempt()
+		return e
+	})
+	if fail != nil {
+		return nil, fail
+	}
+	return c, nil
 }
 
 // failure is of an answer; a temporary one keeps what the endpoint said of when to come again.
@@ -69,9 +87,9 @@ func (t *tokenClient) failure(reason Reason, r reply) *Error {
 	return e
 }
 
-// retryable does not include timeouts: whoever waits has waited long enough.
+// retryable does not include timeouts, since whoever waits has waited long enough, nor being told to ask less.
 func retryable(e *Error) bool {
-	return (e.Reason == Unreachable || e.Reason == ServerError || e.Reason == RateLimited) && e.RetryAfter <= maxRetryWait
+	return (e.Reason == Unreachable || e.Reason == ServerError) && e.RetryAfter <= maxRetryWait
 }
 
 func wait(ctx context.Context, d time.Duration) bool {
