@@ -8,7 +8,7 @@ command -v chromium >/dev/null || missing="$missing chromium"
 command -v gh >/dev/null || missing="$missing gh"
 command -v wget >/dev/null || missing="$missing wget"
 command -v javac >/dev/null || missing="$missing default-jdk-headless"
-for module in requests httpx aiohttp httplib2; do
+for module in requests httpx aiohttp httplib2 botocore; do
   /usr/bin/python3 -c "import $module" 2>/dev/null || missing="$missing python3-$module"
 done
 /usr/bin/python3 -c "import grpc" 2>/dev/null || missing="$missing python3-grpcio"
