@@ -28,6 +28,9 @@ type Credential struct {
 	value  redact.Secret   // what an upstream would echo, and an issuer revoke
 	echoes []redact.Secret // what else of it an upstream must not hand to the tool
 	key    *Key            // where it may be cached; nil for a kind that is not
+	x5t    string          // thumbprint of the certificate that the issuer bound it to; empty: none
+
+	cert *ClientCertificate // of the connection; nil: none
 }
 
 // newCredential makes one that is a header's value.

@@ -48,7 +48,13 @@ func (eps endpoints) get(at place, now func() time.Time) (*endpoint, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 	if at.certFile != "" {
 		cert := newClientCert(at.certFile, at.keyFile)
-		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert.get() }
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			c, err := cert.get()
+			if err != nil {
+				return nil, err
+			}
+			return c.TLS, nil
+		}
 	}
 	ep := &endpoint{
 		url:   at.url,
@@ -111,6 +117,7 @@ type reply struct {
 	status     int
 	body       []byte
 	retryAfter time.Duration // 0: not said
+	header     http.Header
 }
 
 // post sends the form once. Transport errors stay here: their texts quote the URL.
@@ -135,7 +142,7 @@ func (ep *endpoint) post(ctx context.Context, form url.Values, h http.Header) (r
 	case len(body) > maxAnswer:
 		return reply{}, BadAnswer
 	}
-	return reply{resp.StatusCode, body, retryAfter(resp.Header.Get("Retry-After"), ep.now())}, ""
+	return reply{resp.StatusCode, body, retryAfter(resp.Header.Get("Retry-After"), ep.now()), resp.Header}, ""
 }
 
 func transportReason(ctx context.Context, err error) Reason {

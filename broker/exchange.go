@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"net/url"
-	"time"
 
 	"github.com/toolgate/toolgate/redact"
 )
@@ -18,12 +17,15 @@ type exchanger struct {
 	actor  *watched[line] // nil: no actor token is sent
 }
 
-func newExchanger(binding string, c TokenExchange, eps endpoints, now func() time.Time) (*exchanger, error) {
-	auth, err := newClientAuth(c.ClientAuth, c.TokenURL, now)
+func newExchanger(binding string, c TokenExchange, in *opening) (*exchanger, error) {
+	client, err := newTokenClient(binding, c.TokenURL, c.CAFile, c.ClientAuth, c.Timeout, in)
 	if err != nil {
 		return nil, err
 	}
-	x := &exchanger{tokenClient: tokenClient{binding: binding, auth: auth, timeout: c.Timeout, now: now}, conf: c}
+	x := &exchanger{tokenClient: client, conf: c}
+	if c.DPoP {
+		x.prover = &prover{keys: in.proofs}
+	}
 	x.scopes, _ = joinScopes(c.Scopes)
 	if c.ActorTokenFile != "" {
 		x.actor = watchLine(c.ActorTokenFile)
@@ -31,8 +33,7 @@ func newExchanger(binding string, c TokenExchange, eps endpoints, now func() tim
 			return nil, fileProblem("actorTokenFile", c.ActorTokenFile, err)
 		}
 	}
-	x.ep, err = eps.get(place{c.TokenURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, now)
-	return x, err
+	return x, nil
 }
 
 // ask is what one request asks for, and so what its answer is held against.
@@ -43,7 +44,10 @@ type ask struct {
 	issuedType         string // the only one taken; empty: an access token or a JWT
 	subject            string // the caller's sub
 	subjectToken       redact.Secret
-	actor              line // zero: none
+	actor              line      // zero: none
+	client             string    // whose grant it is to be (ID-JAG); empty: it is an access token
+	proof              *proofKey // nil: the token is a bearer token
+	x5t                string    // what check found: the certificate that the token is bound to
 }
 
 func (x *exchanger) ask(s *Subject) (ask, error) {
@@ -69,7 +73,7 @@ func (x *exchanger) ask(s *Subject) (ask, error) {
 			return ask{}, newError(x.binding, SecretUnreadable)
 		}
 	}
-	return a, nil
+	return a, x.bindTo(s, &a)
 }
 
 // Key is what is asked for, and in whose name.
@@ -78,7 +82,7 @@ func (x *exchanger) Key(s Subject) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	return Key{Binding: x.binding, Audience: a.audience, Resource: a.resource, Scopes: a.scopes, Workload: a.actor.hash}, nil
+	return Key{Binding: x.binding, Audience: a.audience, Resource: a.resource, Scopes: a.scopes, Workload: a.actor.hash, Thumbprint: a.proof.thumbprint()}, nil
 }
 
 // Issue exchanges the caller's token, with one retry at most.

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"golang.org/x/oauth2"
 )
 
 // A retry waits at least retryWait; one that would have to wait longer than maxRetryWait is left to the caller.
@@ -20,23 +22,39 @@ type tokenClient struct {
 	ep      *endpoint
 	auth    authenticate
 	timeout time.Duration // of one attempt
+	prover  *prover       // nil: bearer tokens
 	now     func() time.Time
 }
 
-// issue asks with the form of build, with one retry at most. build is called for each attempt.
+func newTokenClient(binding, tokenURL, caFile string, c ClientAuth, timeout time.Duration, in *opening) (tokenClient, error) {
+	auth, err := newClientAuth(c, tokenURL, in.now)
+	if err != nil {
+		return tokenClient{}, err
+	}
+	ep, err := in.endpoints.get(place{tokenURL, caFile, c.CertFile, c.CertKeyFile}, in.now)
+	return tokenClient{binding: binding, ep: ep, auth: auth, timeout: timeout, now: in.now}, err
+}
+
+// issue makes a credential of what token gets.
 func (t *tokenClient) issue(ctx context.Context, kind string, a *ask, build func() url.Values) (*Credential, error) {
+	tok, fail := t.token(ctx, a, build)
+	if fail != nil {
+		return nil, fail
+	}
+	return t.credential(kind, a, tok), nil
+}
+
+// token asks with the form of build, with one retry at most. build is called for each attempt.
+func (t *tokenClient) token(ctx context.Context, a *ask, build func() url.Values) (*oauth2.Token, *Error) {
 	if r := t.ep.acquire(ctx); r != "" {
 		return nil, newError(t.binding, r)
 	}
 	defer t.ep.release()
-	c, fail := t.attempt(ctx, kind, a, build())
+	tok, fail := t.attempt(ctx, a, build())
 	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) {
-		c, fail = t.attempt(ctx, kind, a, build())
+		tok, fail = t.attempt(ctx, a, build())
 	}
-	if fail != nil {
-		return nil, fail
-	}
-	return c, nil
+	return tok, fail
 }
 
 // retryable does not include timeouts: whoever waits has waited long enough.
@@ -55,15 +73,11 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (t *tokenClient) attempt(ctx context.Context, kind string, a *ask, form url.Values) (*Credential, *Error) {
+func (t *tokenClient) attempt(ctx context.Context, a *ask, form url.Values) (*oauth2.Token, *Error) {
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
-	h := make(http.Header)
-	if err := t.auth(form, h); err != nil {
-		return nil, newError(t.binding, SecretUnreadable)
-	}
 	start := t.now()
-	r, reason := t.ep.post(ctx, form, h)
+	r, reason := t.post(ctx, a, form)
 	if reason != "" {
 		return nil, newError(t.binding, reason)
 	}
@@ -75,9 +89,54 @@ func (t *tokenClient) attempt(ctx context.Context, kind string, a *ask, form url
 		}
 		return nil, e
 	}
+	return tok, nil
+}
+
+// credential is a token that check has passed.
+func (t *tokenClient) credential(kind string, a *ask, tok *oauth2.Token) *Credential {
 	ref := Ref{
 		Binding: t.binding, Kind: kind, Audience: orElse(a.audience, a.resource),
 		Scopes: strings.Fields(a.scopes), Expires: tok.Expiry,
 	}
-	return newCredential(ref, "Authorization", "Bearer ", tok.AccessToken), nil
+	c := newCredential(ref, "Authorization", "Bearer ", tok.AccessToken)
+	c.x5t = a.x5t
+	if a.proof != nil {
+		c.put = newProven(tok.AccessToken, a.proof, &t.prover.upstreams, t.now)
+	}
+	return c
+}
+
+// bindTo has the token of a bound to the caller's key, where the binding says so.
+func (t *tokenClient) bindTo(s *Subject, a *ask) (err error) {
+	if t.prover == nil {
+		return nil
+	}
+	if a.proof, err = t.prover.keys.of(t.binding, s); err != nil {
+		return newError(t.binding, Internal)
+	}
+	return nil
+}
+
+// post sends the form with the client's proof, and once more where the endpoint asks for a nonce. The client authenticates anew then:
+// its assertion is good for one request.
+func (t *tokenClient) post(ctx context.Context, a *ask, form url.Values) (reply, Reason) {
+	for again := false; ; again = true {
+		h := make(http.Header)
+		if err := t.auth(form, h); err != nil {
+			return reply{}, SecretUnreadable
+		}
+		if a.proof == nil {
+			return t.ep.post(ctx, form, h)
+		}
+		if err := t.prover.prove(t.ep, a.proof, h, t.now()); err != nil {
+			return reply{}, Internal
+		}
+		r, reason := t.ep.post(ctx, form, h)
+		if reason != "" {
+			return r, reason
+		}
+		if changed := t.prover.endpoints.note(t.ep.url, r.header); again || !changed || !asksNonce(r) {
+			return r, ""
+		}
+	}
 }

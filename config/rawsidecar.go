@@ -108,6 +108,8 @@ type rawBinding struct {
 	TokenExchange     field[rawTokenExchange]     `key:"tokenExchange" doc:"A token from a token endpoint (RFC 8693). Exactly one of tokenExchange, clientCredentials and static."`
 	ClientCredentials field[rawClientCredentials] `key:"clientCredentials" doc:"A token for the sidecar itself from a token endpoint (RFC 6749, section 4.4)."`
 	Static            field[rawStatic]            `key:"static" doc:"A secret from a file."`
+	IDJAG             field[rawIDJAG]             `key:"idJAG" doc:"A token for a grant that the caller's identity provider gives (ID-JAG)."`
+	MTLS              field[rawMTLS]              `key:"mtls" doc:"A client certificate for the targets; alone, or beside another kind of credential."`
 }
 
 type rawTokenExchange struct {
@@ -126,6 +128,7 @@ type rawTokenExchange struct {
 	RequestedTokenType field[string]                `key:"requestedTokenType" is:"blank" doc:"URN of the token to ask for, and the only one taken. Missing: urn:ietf:params:oauth:token-type:access_token, and a JWT is taken as well."`
 	Parameters         field[[]field[rawParameter]] `key:"parameters" doc:"More parameters of the form, for issuers that want them."`
 	CAFile             field[string]                `key:"caFile" is:"blank" doc:"PEM file of the roots for tokenURL, in place of the system's."`
+	DPoP               field[bool]                  `key:"dpop" default:"false" doc:"Ask for a token that is bound to a key of the caller's, and prove the key with each request (RFC 9449)."`
 	Timeout            field[time.Duration]         `key:"timeout" default:"10s" min:"1ms" max:"60s" doc:"Timeout of one attempt."`
 	MaxTTL             field[time.Duration]         `key:"maxTTL" default:"15m" min:"1s" max:"24h" doc:"Longest time that a token is kept."`
 }
@@ -140,6 +143,7 @@ type rawClientCredentials struct {
 	Parameters    field[[]field[rawParameter]] `key:"parameters" doc:"More parameters of the form, for issuers that want them."`
 	ClientAuth    field[rawClientAuth]         `key:"clientAuth" is:"required" doc:"How the sidecar authenticates to the endpoint; not none."`
 	CAFile        field[string]                `key:"caFile" is:"blank" doc:"PEM file of the roots for tokenURL, in place of the system's."`
+	DPoP          field[bool]                  `key:"dpop" default:"false" doc:"Ask for a token that is bound to a key of the caller's, and prove the key with each request (RFC 9449)."`
 	Timeout       field[time.Duration]         `key:"timeout" default:"10s" min:"1ms" max:"60s" doc:"Timeout of one attempt."`
 	MaxTTL        field[time.Duration]         `key:"maxTTL" default:"15m" min:"1s" max:"24h" doc:"Longest time that a token is kept."`
 }

@@ -111,6 +111,9 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	}
 	start := time.Now()
 	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
+	if err == nil && cred != nil && cred.Answered(out, res) && out.Body == nil {
+		res, err = c.sendAgain(ctx, to, out, upgrade, cred, res)
+	}
 	c.rec.UpstreamTime = time.Since(start)
 	to.answer()
 	if err != nil {
@@ -133,9 +136,22 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	}
 }
 
+// sendAgain sends a request without a body once more, with the credential put on anew.
+func (c *call) sendAgain(ctx context.Context, to *client, out *http.Request, upgrade bool, cred *broker.Credential, refused *http.Response) (*http.Response, error) {
+	if _, err := cred.Apply(out, nil); err != nil {
+		return refused, nil
+	}
+	_ = refused.Body.Close()
+	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
+	if err == nil {
+		cred.Answered(out, res)
+	}
+	return res, err
+}
+
 // roundTrip chooses the way out by the client's protocol: an h1 client gains nothing from an h2 upstream and pays for it.
 func (c *call) roundTrip(ctx context.Context, to *client, out *http.Request, upgrade bool, cred *broker.Credential) (*http.Response, error) {
-	u := c.upstream()
+	u := c.upstream(cred)
 	switch {
 	case upgrade:
 		keepAgent(out)
