@@ -88,7 +88,7 @@ func TestInteropPanva(t *testing.T) {
 		return v["active"]
 	}
 	before := active()
-	w.setRevocations(t, "apiVersion: toolgate/v1\nkind: Revocations\nrevocations:\n- {id: stop, selector: {task: task-1}, reason: e2e, revokedBy: e2e, revokedAt: 2026-01-01T00:00:00Z}\n")
+	w.setRevocations(t, "apiVersion: toolgate/v1\nkind: Revocations\nrevocations:\n- {id: stop, selector: {task: task-1}, reason: e2e, by: e2e, at: 2026-01-01T00:00:00Z}\n")
 	eventually(t, "the token is revoked at its issuer", func() bool { return active() == false })
 	note("introspection before and after a revocation of the task (RFC 7662, 7009)", fmt.Sprintf("`active` `%v`, then `false`", before), "revokes at `revocationURL` in the background")
 	status, v = asked(t, w.as.issuer+"/token/revocation", url.Values{"token": {strings.TrimPrefix(arrived.Header.Get("Authorization"), "DPoP ")}}, clientID, clientSecret, nil)
