@@ -38,6 +38,7 @@ type world struct {
 	limits string   // of the sidecar
 	millis int      // that a call may take
 	fleet  string   // killSwitch.nats of the config
+	bound  string   // bindings in place of the usual one
 }
 
 func newWorld(t *testing.T) *world {
@@ -93,7 +94,7 @@ func (w *world) render(t *testing.T) {
 	t.Helper()
 	values := map[string]any{
 		"Dir": w.dir, "Ports": w.ports, "Hosts": allHosts, "DNS": serveNames(t, [4]byte{127, 0, 0, 1}),
-		"Bound": boundHost, "Ruled": ruledHost, "Named": namedHost, "Issuer": w.issuer.URL(), "Limits": w.limits, "Millis": w.millis, "Fleet": w.fleet,
+		"Bound": boundHost, "Ruled": ruledHost, "Named": namedHost, "Issuer": w.issuer.URL(), "Limits": w.limits, "Millis": w.millis, "Fleet": w.fleet, "Bindings": w.bound,
 	}
 	for _, name := range []string{"sidecar.yaml", "manifest.yaml"} {
 		var b strings.Builder
