@@ -272,6 +272,11 @@ func TestDPoPKeys(t *testing.T) {
 	if jkt(same) == first {
 		t.Error("a key survived the kill")
 	}
+	mustGet(t, b, bd, alice())
+	b.proofs.drop(func(Key) bool { return true }) // as if others had taken its place
+	if mustGet(t, b, bd, alice()).Ref().Cached {
+		t.Error("a token is used whose key is not kept any more")
+	}
 	for i := range 20 {
 		jkt(func(s *Subject) { s.Task = fmt.Sprint(i) })
 	}
