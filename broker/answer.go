@@ -160,6 +160,7 @@ var refusals = map[string]Reason{
 	"unauthorized_client": UnauthorizedClient, "unsupported_grant_type": UnsupportedGrantType,
 	"invalid_scope": InvalidScope, "invalid_target": InvalidTarget,
 	"invalid_dpop_proof": InvalidProof, "use_dpop_nonce": InvalidProof,
+	"invalid_resource": InvalidTarget, // Entra
 }
 
 func refusal(r reply) Reason {

@@ -18,6 +18,11 @@ type Binding struct {
 	TokenExchange     *TokenExchange
 	ClientCredentials *ClientCredentials
 	Static            *Static
+	Placeholders      *Placeholders
+	GitHubApp         *GitHubApp
+	Vault             *Vault
+	AWS               *AWS
+	GCP               *GCP
 	IDJAG             *IDJAG
 	MTLS              *MTLS // alone, or beside one of the others
 }
@@ -47,6 +52,21 @@ func (b *Binding) kinds() (set []settings) {
 	}
 	if b.Static != nil {
 		set = append(set, b.Static)
+	}
+	if b.Placeholders != nil {
+		set = append(set, b.Placeholders)
+	}
+	if b.GitHubApp != nil {
+		set = append(set, b.GitHubApp)
+	}
+	if b.Vault != nil {
+		set = append(set, b.Vault)
+	}
+	if b.AWS != nil {
+		set = append(set, b.AWS)
+	}
+	if b.GCP != nil {
+		set = append(set, b.GCP)
 	}
 	if b.IDJAG != nil {
 		set = append(set, b.IDJAG)

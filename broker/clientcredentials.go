@@ -102,7 +102,8 @@ func (is *clientCredentials) Key(s Subject) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	return Key{Binding: is.binding, Audience: a.audience, Resource: a.resource, Scopes: a.scopes, Thumbprint: a.proof.thumbprint()}, nil
+	return Key{Binding: is.binding, Audience: a.audience, Resource: a.resource, Scopes: a.scopes, Client: is.conf.ClientAuth.ClientID,
+		Thumbprint: a.proof.thumbprint()}, nil
 }
 
 // Issue asks for a token, with one retry at most.

@@ -119,7 +119,8 @@ func (is *idJAG) Key(s Subject) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	return Key{Binding: is.binding, Audience: is.conf.Issuer, Resource: a.resource, Scopes: a.scopes, Workload: a.actor.hash}, nil
+	return Key{Binding: is.binding, Audience: is.conf.Issuer, Resource: a.resource, Scopes: a.scopes, Workload: a.actor.hash,
+		Client: is.conf.ClientAuth.ClientID, RequestedType: typeIDJAG}, nil
 }
 
 // Issue gets a grant and redeems it. A grant is good for one attempt, so that a second one begins with another.
@@ -134,7 +135,7 @@ func (is *idJAG) Issue(ctx context.Context, s Subject) (*Credential, error) {
 	first.client = is.conf.ClientAuth.ClientID
 	second := ask{audience: is.conf.Audience, resource: is.conf.Resource, scopes: first.scopes}
 	for again := false; ; again = true {
-		grant, fail := is.idp.token(ctx, &first, func() url.Values { return is.idp.form(&first) })
+		grant, fail := is.idp.retried(ctx, &first, func() url.Values { return is.idp.form(&first) })
 		if fail != nil {
 			return nil, fail
 		}
@@ -151,9 +152,11 @@ func (is *idJAG) Issue(ctx context.Context, s Subject) (*Credential, error) {
 // redeem is RFC 7523, section 2.1, with the grant as the assertion.
 func (is *idJAG) redeem(ctx context.Context, a *ask, grant string) (*oauth2.Token, *Error) {
 	if r := is.ep.acquire(ctx); r != "" {
-		return nil, newError(is.binding, r)
+		return nil, is.ep.unasked(ctx, is.binding, r)
 	}
-	defer is.ep.release()
+	defer is.ep.release(ctx)
+	ctx, cancel := context.WithTimeout(ctx, is.timeout)
+	defer cancel()
 	form := url.Values{"grant_type": {jwtBearer}, "assertion": {grant}}
 	if a.resource != "" {
 		form.Set("resource", a.resource)
@@ -161,7 +164,7 @@ func (is *idJAG) redeem(ctx context.Context, a *ask, grant string) (*oauth2.Toke
 	if a.scopes != "" {
 		form.Set("scope", a.scopes)
 	}
-	return is.attempt(ctx, a, form)
+	return is.token(ctx, a, form)
 }
 
 // checkGrant judges what an identity provider gave as a grant. The token's Expiry is of no use: it is redeemed at once.

@@ -103,16 +103,15 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	}
 	out := c.request(to.r, &to.body, upgrade)
 	if cred != nil {
-		done, ok := c.applyCredential(ctx, to, out, cred)
-		defer done()
-		if !ok {
+		defer c.letGo()
+		if !c.applyCredential(ctx, to, out, cred) {
 			return
 		}
 	}
 	start := time.Now()
 	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
-	if err == nil && cred != nil && cred.Answered(out, res) && out.Body == nil {
-		res, err = c.sendAgain(ctx, to, out, upgrade, cred, res)
+	if err == nil && cred != nil {
+		res, cred, err = c.secondTry(ctx, to, out, res, upgrade, cred)
 	}
 	c.rec.UpstreamTime = time.Since(start)
 	to.answer()
@@ -134,19 +133,6 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	default:
 		c.respond(ctx, to, res, dog, cred)
 	}
-}
-
-// sendAgain sends a request without a body once more, with the credential put on anew.
-func (c *call) sendAgain(ctx context.Context, to *client, out *http.Request, upgrade bool, cred *broker.Credential, refused *http.Response) (*http.Response, error) {
-	if _, err := cred.Apply(out, nil); err != nil {
-		return refused, nil
-	}
-	_ = refused.Body.Close()
-	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
-	if err == nil {
-		cred.Answered(out, res)
-	}
-	return res, err
 }
 
 // roundTrip chooses the way out by the client's protocol: an h1 client gains nothing from an h2 upstream and pays for it.

@@ -124,12 +124,12 @@ func (p *provider) GetPrivateClaimsFromTokenExchangeRequest(ctx context.Context,
 	return claims, err
 }
 
-// binding is one for a host, in YAML.
-func (p *provider) binding(w *world, name, host, port, scope string) string {
-	return strings.NewReplacer("%NAME", name, "%HOST", host, "%PORT", port, "%URL", p.url, "%SCOPE", scope, "%DIR", w.dir, "%AUD", providerAudience, "%ID", providerClient).Replace(
+// binding is one for the host of that name, in YAML.
+func (p *provider) binding(w *world, name, port, scope string) string {
+	return strings.NewReplacer("%NAME", name, "%PORT", port, "%URL", p.url, "%SCOPE", scope, "%DIR", w.dir, "%AUD", providerAudience, "%ID", providerClient).Replace(
 		`    - name: %NAME
       tools: [interop]
-      targets: ["%HOST:%PORT"]
+      targets: ["%NAME.test:%PORT"]
       tokenExchange:
         tokenURL: %URL/oauth/token
         audience: %AUD
