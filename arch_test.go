@@ -92,7 +92,7 @@ var barred = map[string][]string{
 	"github.com/miekg/dns":                {"proxy", "e2e/cluster"},
 	"github.com/spf13/cobra":              {"cmd/cli", "cmd/sidecar", "cmd/killswitch", "cmd/injector"},
 	"github.com/fsnotify/fsnotify":        {"config"},
-	"github.com/coreos/go-oidc":           {"identity", "killswitch/central/login"},
+	"github.com/coreos/go-oidc":           {"killswitch/central/login"},
 	"github.com/google/nftables":          {"inject"},
 	"github.com/mdlayher/netlink":         {"inject"},
 	"golang.org/x/crypto/x509roots":       {"roots", "cmd/sidecar", "deploy/oci"},

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Installs nginx, Chromium and the runtimes of runtimes_test.go, where that can be done, and the Node packages that the end-to-end tests
+# Installs nginx, Chromium, gh and the runtimes of runtimes_test.go, where that can be done, and the Node packages that the end-to-end tests
 # use. Does nothing when they are there. No install scripts of Node run.
 set -eu
 missing=
 command -v nginx >/dev/null || missing="$missing nginx-light"
 command -v chromium >/dev/null || missing="$missing chromium"
+command -v gh >/dev/null || missing="$missing gh"
 command -v wget >/dev/null || missing="$missing wget"
 command -v javac >/dev/null || missing="$missing default-jdk-headless"
 for module in requests httpx aiohttp httplib2; do
