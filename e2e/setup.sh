@@ -17,8 +17,9 @@ if [ -n "$missing" ] && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; the
   # shellcheck disable=SC2086 # several names
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
 fi
-cd "$(dirname "$0")/issuer"
-if [ -d node_modules ] && [ node_modules/.package-lock.json -nt package-lock.json ]; then
-  exit 0
-fi
-npm ci --ignore-scripts
+cd "$(dirname "$0")"
+for peer in issuer cloudflare; do
+  if ! [ -d "$peer/node_modules" ] || ! [ "$peer/node_modules/.package-lock.json" -nt "$peer/package-lock.json" ]; then
+    (cd "$peer" && npm ci --ignore-scripts)
+  fi
+done
