@@ -41,6 +41,28 @@ func decision(ctx context.Context, l *lab, _ *proxy) (sample, error) {
 	return out, nil
 }
 
+// heldSizes are the tokens of BenchmarkHeld, in bytes: opaque, a small JWT, a large one.
+var heldSizes = []int{43, 350, 900}
+
+func heldName(size int) string { return fmt.Sprintf("%s, %d bytes each", mHeld, size) }
+
+// brokerInside is the CPU time of a hit in the cache of credentials, and what 100,000 of them hold.
+func brokerInside(ctx context.Context, l *lab, _ *proxy) (sample, error) {
+	lines, err := l.benchmarks(ctx, "broker", "^Benchmark(Hit|Held)$")
+	if err != nil {
+		return nil, err
+	}
+	hit := lines["BenchmarkHit/actor"] // a delegation, which is the default
+	if hit["cpu-ns/op"] == 0 {
+		return nil, fmt.Errorf("no benchmark of hits: %v", lines)
+	}
+	out := sample{mCPU: hit["cpu-ns/op"] / 1000, mAllocs: hit["allocs/op"]}
+	for _, size := range heldSizes {
+		out[heldName(size)] = lines[fmt.Sprintf("BenchmarkHeld/token=%d", size)]["held-MB"]
+	}
+	return out, nil
+}
+
 // leaf is the CPU time of a new host's leaf, and how many leaves clients see that ask for one new host at once.
 func leaf(ctx context.Context, l *lab, p *proxy) (sample, error) {
 	lines, err := l.benchmarks(ctx, "proxy", "^BenchmarkLeaf$")

@@ -9,7 +9,13 @@ import (
 )
 
 // issuerHello is what a peer needs to know callers, and tokens of two. The soak revokes the second.
-type issuerHello struct{ URL, Audience, Token, Victim string }
+type issuerHello struct{ URL, Audience, Token, Victim, Workload string }
+
+// The client that the sidecar is at the issuer's token endpoint, and the API that it gets tokens for.
+const (
+	benchClient, benchSecret = "bench", "bench-secret"
+	benchAPI                 = "https://api.bench.example"
+)
 
 const victim = "user:victim"
 
@@ -19,8 +25,9 @@ func issuerMain([]string) error {
 	if err != nil {
 		return err
 	}
+	i.RegisterClient(devissuer.Client{ID: benchClient, Secret: benchSecret, Scopes: []string{"read"}, Audiences: []string{benchAPI}})
 	hello := issuerHello{URL: i.URL(), Audience: "toolgate"}
-	for subject, token := range map[string]*string{"user:bench": &hello.Token, victim: &hello.Victim} {
+	for subject, token := range map[string]*string{"user:bench": &hello.Token, victim: &hello.Victim, "workload": &hello.Workload} {
 		now := time.Now()
 		*token, err = i.Mint(map[string]any{
 			"iss": i.URL(), "sub": subject, "aud": hello.Audience, "jti": subject,

@@ -62,6 +62,8 @@ var allPeers = []*peer{
 	{name: "goproxy-mitm-2", about: "the same with the two idle connections that its transport keeps as it comes, so that most requests dial", rows: "intercept-h2", start: hostedWithCA("goproxy-mitm-2")},
 	{name: "toolgate-intercept", about: "as toolgate, with the target intercepted", rows: seen + "leaf", start: startToolgate(sidecarKind{intercept: true})},
 	{name: "toolgate-intercept+identity", about: "the same; each CONNECT carries a token, which is verified for each request in it", rows: seen, start: startToolgate(sidecarKind{intercept: true, identity: true})},
+	{name: brokering, about: "as toolgate-intercept+identity, with a binding: each request carries a credential by token exchange, from the cache but for the first", rows: seen + "broker",
+		extra: true, start: startToolgate(sidecarKind{intercept: true, identity: true, broker: true})},
 }
 
 // in reports whether p takes part in a row.

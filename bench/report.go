@@ -41,13 +41,17 @@ func tables(l loadSize) []table {
 	intercepted := func(base string) []column {
 		return []column{
 			{head: "req/s", metric: mRate}, {head: "× direct", metric: mRate, base: direct}, {head: "× " + base, metric: mRate, base: base},
-			{head: "CPU µs/req", metric: mCPU}, {head: "× " + base, metric: mCPU, base: base},
+			{head: "CPU µs/req", metric: mCPU}, {head: "× " + base, metric: mCPU, base: base}, {head: "× " + unbrokered, metric: mCPU, base: unbrokered},
 			{head: "allocs/req", metric: mAllocs}, {head: "KiB/req", metric: mAllocKiB}, {head: "× " + base, metric: mAllocKiB, base: base},
 		}
 	}
 	var sizes []column
 	for _, s := range decisionSizes {
 		sizes = append(sizes, column{head: "CPU µs, " + sizeName(s), metric: sizeName(s)})
+	}
+	credentials := []column{{head: "CPU µs per hit", metric: mCPU}, {head: "allocs per hit", metric: mAllocs}}
+	for _, n := range heldSizes {
+		credentials = append(credentials, column{head: fmt.Sprintf("MB for 100,000 of %d bytes", n), metric: heldName(n)})
 	}
 	return []table{
 		{"connect", fmt.Sprintf("New tunnels, %d at a time: CONNECT, one GET, close", l.dialConns), []column{
@@ -71,6 +75,7 @@ func tables(l loadSize) []table {
 		{"intercept-h2", fmt.Sprintf("Intercepted requests, HTTP/2, %d connections with %d requests at a time", l.h2Conns, l.h2Streams), intercepted("goproxy-mitm")},
 		{"decision", "The decision, in process: tool, address, allowlist, rules, binding; by manifests × domains of one of them", append(sizes,
 			column{head: "allocs", metric: mAllocs}, column{head: "largest over smallest", metric: mGrowth})},
+		{"broker", "Cached credentials, in process: a hit for a caller with a token of 800 bytes and an actor, and what 100,000 hold", credentials},
 		{"verify", "A caller's token (ES256), in process", []column{
 			{head: "CPU µs, seen before", metric: mSeen}, {head: "allocs", metric: mAllocs}, {head: "CPU µs, new", metric: mNew}, {head: "× bare signature check", metric: mBare},
 			{head: "junk tokens/s", metric: mJunk}, {head: "p99 of new ones beside junk, × without", metric: mBeside}, {head: "fetches of keys for junk", metric: mFetches},

@@ -74,6 +74,7 @@ const (
 	mAdded     = "added"  // ms that the idle tunnels add to the p99 of a new one
 	mGrowth    = "growth" // of the largest configuration over the smallest
 	mLeaves    = "leaves"
+	mHeld      = "held" // MB of what is cached
 	mSize      = "size" // MiB of the file
 	mSeen      = "seen" // µs of a token that was seen before
 	mNew       = "new"  // and of one that was not
@@ -114,6 +115,7 @@ var allRows = []*row{
 		return requests(ctx, l, p, h2, l.opt.load.h2Conns, l.opt.load.h2Streams)
 	}},
 	{name: "decision", measure: decision, bare: true},
+	{name: "broker", measure: brokerInside, bare: true},
 	{name: "verify", measure: verify, bare: true},
 	{name: "leaf", measure: leaf},
 	{name: "binary", measure: binary, once: true},

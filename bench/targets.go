@@ -16,8 +16,12 @@ type target struct {
 	col     column
 	bound   float64
 	unit    string
-	atLeast bool // the bound is a floor; otherwise a ceiling
+	atLeast bool   // the bound is a floor; otherwise a ceiling
+	of      string // the only peer that it is for; empty: each of ours
 }
+
+// unbrokered is what a request with a credential is held against: the same without.
+const unbrokered = "toolgate-intercept+identity"
 
 var targets = []target{
 	{what: "new tunnel, CPU", row: "connect", col: column{metric: mCPU, base: smoke}, bound: 0.60},
@@ -43,6 +47,11 @@ var targets = []target{
 	{what: "decision, allocations", row: "decision", col: column{metric: mAllocs}, bound: 0},
 	// A search among the manifests and then among the domains of one, both logarithmic, would take (3 + 4) / (1 + 2) times as long.
 	{what: "decision, " + sizeName(decisionSizes[2]) + " over " + sizeName(decisionSizes[0]), row: "decision", col: column{metric: mGrowth}, bound: 7. / 3, unit: "times"},
+	{what: "brokered request, h1, CPU", row: "intercept-h1", col: column{metric: mCPU, base: unbrokered}, bound: 1.1, of: brokering},
+	{what: "brokered request, h2, CPU", row: "intercept-h2", col: column{metric: mCPU, base: unbrokered}, bound: 1.1, of: brokering},
+	{what: "credential from the cache, CPU", row: "broker", col: column{metric: mCPU}, bound: 1, unit: "µs", of: brokering},
+	{what: "credential from the cache, allocations", row: "broker", col: column{metric: mAllocs}, bound: 2, of: brokering},
+	{what: "100,000 cached credentials of 350 bytes", row: "broker", col: column{metric: heldName(350)}, bound: 100, unit: "MB", of: brokering},
 	{what: "token seen before, CPU", row: "verify", col: column{metric: mSeen}, bound: 2, unit: "µs"},
 	{what: "new ES256 token, CPU over that of the bare signature check", row: "verify", col: column{metric: mBare}, bound: 1.3, unit: "times"},
 	{what: "p99 of new tokens beside 1,000 junk tokens a second, over that without", row: "verify", col: column{metric: mBeside}, bound: 2, unit: "times"},
@@ -79,7 +88,7 @@ func writeTargets(b *strings.Builder, opt *options, r *results) {
 			continue
 		}
 		for _, p := range opt.peers {
-			if !strings.HasPrefix(p.name, "toolgate") || !p.in(&row{name: t.row}) {
+			if !strings.HasPrefix(p.name, "toolgate") || !p.in(&row{name: t.row}) || t.of != "" && t.of != p.name || t.of == "" && p.name == brokering {
 				continue
 			}
 			measured, within, verdict := t.judge(r, p.name)

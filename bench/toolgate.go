@@ -24,7 +24,7 @@ func (l *lab) prepareToolgate(ctx context.Context) error {
 				return err
 			}
 		}
-		if strings.HasSuffix(p.name, "+identity") && l.issuer.URL == "" {
+		if (strings.HasSuffix(p.name, "+identity") || p.name == brokering) && l.issuer.URL == "" {
 			if _, err := l.helper(ctx, "issuer", &l.issuer); err != nil {
 				return err
 			}
@@ -49,8 +49,11 @@ func (l *lab) buildSidecar(ctx context.Context) error {
 	return nil
 }
 
+// brokering is the peer whose requests carry a credential.
+const brokering = "toolgate-broker"
+
 // sidecarKind is a variant of the sidecar.
-type sidecarKind struct{ identity, intercept bool }
+type sidecarKind struct{ identity, intercept, broker bool }
 
 func startToolgate(kind sidecarKind) func(context.Context, *lab, int) (*proxy, error) {
 	return func(ctx context.Context, l *lab, uid int) (*proxy, error) {
@@ -59,6 +62,9 @@ func startToolgate(kind sidecarKind) func(context.Context, *lab, int) (*proxy, e
 			c.Issuer, c.Audience = l.issuer.URL, l.issuer.Audience
 		}
 		c.Intercept = kind.intercept
+		if kind.broker {
+			c.Broker = &brokerConfig{Client: benchClient, Secret: benchSecret, Audience: benchAPI, Workload: l.issuer.Workload}
+		}
 		p, err := l.startSidecar(ctx, uid, &c)
 		if err == nil && kind.identity {
 			p.auth = "Bearer " + l.issuer.Token
@@ -75,12 +81,16 @@ type sidecarConfig struct {
 	CAFile           string   // of the upstream
 	Issuer, Audience string
 	Intercept        bool
+	Broker           *brokerConfig  // of a binding for what is intercepted; nil: none
 	KillSwitch       bool           // by a file in Dir
 	Plane            *plane         // instead of the file; nil: none
 	Revoked          []string       // subjects
 	Gateway          *gatewayConfig // the way out; nil: none
 	Revision         int            // shows in the manifest's version, so that another one is another policy
 }
+
+// brokerConfig is a binding by token exchange. Secret and Workload go into files of Dir.
+type brokerConfig struct{ Client, Secret, Audience, Workload string }
 
 var sidecarTemplate = template.Must(template.New("sidecar.yaml").Parse(`apiVersion: toolgate/v1
 kind: Sidecar
@@ -97,6 +107,19 @@ identity:
       audiences: [{{.Audience}}]
 {{- else}}
   required: false
+{{- end}}
+{{- with .Broker}}
+  workloadTokenFile: {{$.Dir}}/workload.jwt
+broker:
+  bindings:
+    - name: bench
+      tools: [bench]
+      targets: ["127.0.0.1:{{index $.Ports 1}}", "127.0.0.1:{{index $.Ports 2}}"]
+      tokenExchange:
+        tokenURL: {{$.Issuer}}/token
+        audience: {{.Audience}}
+        scopes: [read]
+        clientAuth: {method: client_secret_basic, clientID: {{.Client}}, secretFile: {{$.Dir}}/client-secret}
 {{- end}}
 egress:
   allowPrivate: [{prefix: "127.0.0.1/32", ports: [{{range $i, $p := .Ports}}{{if $i}}, {{end}}{{$p}}{{end}}], tools: [bench]}]
@@ -163,6 +186,13 @@ func (l *lab) startSidecar(ctx context.Context, uid int, c *sidecarConfig) (*pro
 	}
 	if c.Admin, err = freeAddress(); err != nil {
 		return nil, err
+	}
+	if c.Broker != nil {
+		for name, text := range map[string]string{"workload.jwt": c.Broker.Workload, "client-secret": c.Broker.Secret} {
+			if err := os.WriteFile(filepath.Join(c.Dir, name), []byte(text), 0o644); err != nil { // another uid may have to read it
+				return nil, err
+			}
+		}
 	}
 	config := filepath.Join(c.Dir, "sidecar.yaml")
 	if err := errors.Join(fill(config, sidecarTemplate, c), c.writeManifest(), c.writeRevocations()); err != nil {

@@ -245,7 +245,7 @@ func (b *Broker) fromCache(bo *bound, e *entry, now time.Time) (*Credential, err
 	b.event(bo, "negative")
 	err := *e.err
 	if err.Temporary {
-		err.RetryAfter = e.until.Sub(now)
+		err.RetryAfter = time.Duration(e.until - now.UnixNano())
 	}
 	return nil, &err
 }

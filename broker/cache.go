@@ -15,10 +15,12 @@ type entry struct {
 	packed
 	cred    *Credential
 	err     *Error
-	until   time.Time
+	until   int64        // in ns, as refresh
 	refresh atomic.Int64 // when the credential should be asked for anew, in ns; 0: never
 	dropped atomic.Bool  // not to be sent any more, whoever still holds the credential
 }
+
+func (e *entry) good(now time.Time) bool { return now.UnixNano() < e.until }
 
 // due reports whether a credential in use should be asked for anew, and puts off the next question.
 func (e *entry) due(now time.Time) bool {
@@ -29,14 +31,15 @@ func (e *entry) due(now time.Time) bool {
 // cache keeps failures apart from credentials, so that a caller who fails often cannot push out what others use. It finds by a hash of the
 // key and believes the key itself only.
 type cache struct {
-	seed      maphash.Seed
+	place     func(Key) uint64
 	good, bad *lru.Cache[uint64, *entry]
 	refused   *lru.Cache[uint64, time.Time] // when an upstream refused what was good
 }
 
 // newCache holds at most size credentials and as many failures. size is positive.
 func newCache(size int) *cache {
-	return &cache{maphash.MakeSeed(), newLRU[*entry](size), newLRU[*entry](size), newLRU[time.Time](size)}
+	seed := maphash.MakeSeed()
+	return &cache{func(k Key) uint64 { return maphash.Comparable(seed, k) }, newLRU[*entry](size), newLRU[*entry](size), newLRU[time.Time](size)}
 }
 
 func newLRU[V any](size int) *lru.Cache[uint64, V] {
@@ -48,14 +51,14 @@ func newLRU[V any](size int) *lru.Cache[uint64, V] {
 }
 
 func (c *cache) get(k Key, now time.Time) *entry {
-	at := maphash.Comparable(c.seed, k)
-	if e, ok := c.good.Get(at); ok && now.Before(e.until) && e.key() == k && e.cred.alive(now) {
+	at := c.place(k)
+	if e, ok := c.good.Get(at); ok && e.good(now) && e.key() == k && e.cred.alive(now) {
 		return e
 	}
 	if c.bad.Len() == 0 {
 		return nil
 	}
-	if e, ok := c.bad.Get(at); ok && now.Before(e.until) && e.key() == k {
+	if e, ok := c.bad.Get(at); ok && e.good(now) && e.key() == k {
 		return e
 	}
 	return nil
@@ -63,7 +66,7 @@ func (c *cache) get(k Key, now time.Time) *entry {
 
 // put stores e and reports whether another credential was pushed out.
 func (c *cache) put(k Key, e *entry) bool {
-	at := maphash.Comparable(c.seed, k)
+	at := c.place(k)
 	if e.err != nil {
 		c.bad.Add(at, e)
 		return false
@@ -96,7 +99,7 @@ const refusedPause = 30 * time.Second
 // forget removes e if it is still there and no other of its key has been removed of late. It reports whether e was removed, and whether
 // there is nothing of e left to be given out again.
 func (c *cache) forget(e *entry, now time.Time) (removed, gone bool) {
-	at := maphash.Comparable(c.seed, e.key())
+	at := c.place(e.key())
 	if present, ok := c.good.Peek(at); !ok || present != e {
 		return false, !e.dropped.Load()
 	}
@@ -139,12 +142,4 @@ const refreshPause = 10 * time.Second
 func refreshAt(start, until time.Time) int64 {
 	life := float64(until.Sub(start))
 	return start.Add(time.Duration(life * (0.72 + 0.16*rand.Float64()))).UnixNano()
-}
-
-// earlier returns the earlier of two ends; one that is zero is none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

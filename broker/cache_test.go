@@ -146,6 +146,32 @@ func TestNothingIsShared(t *testing.T) {
 	}
 }
 
+// Two keys may come to one place in the cache. The later one takes it; neither gets what is the other's.
+func TestNothingIsSharedAtOnePlace(t *testing.T) {
+	n := new(atomic.Int64)
+	fail := false
+	b, bd := withIssuer(t, Options{}, funcIssuer(func(ctx context.Context, s Subject) (*Credential, error) {
+		if n.Add(1); fail {
+			return nil, newError("orders", InvalidGrant)
+		}
+		return fresh("token of "+s.Subject, time.Now().Add(time.Hour)), nil
+	}))
+	b.cache.place = func(Key) uint64 { return 7 }
+	bob := alice()
+	bob.Subject = "user:bob"
+	for _, s := range []Subject{alice(), bob, alice(), bob} {
+		if c := mustGet(t, b, bd, s); c.value.Reveal() != "token of "+s.Subject {
+			t.Errorf("%s got %s", s.Subject, c.value.Reveal())
+		}
+	}
+	b.Drop(func(Key) bool { return true })
+	fail = true
+	_, err := b.Credential(t.Context(), bd, alice())
+	wantReason(t, err, InvalidGrant)
+	fail = false
+	mustGet(t, b, bd, bob) // whose failure it was not
+}
+
 // What the configuration chooses is in the key too, as are the workload's token and the revision.
 func TestKeyHoldsTheConfiguration(t *testing.T) {
 	keyOf := func(o Options, change func(*Binding)) Key {
@@ -170,6 +196,8 @@ func TestKeyHoldsTheConfiguration(t *testing.T) {
 		"audience":   keyOf(Options{Generation: "g1"}, func(b *Binding) { b.TokenExchange.Audience = "https://x.test" }),
 		"resource":   keyOf(Options{Generation: "g1"}, func(b *Binding) { b.TokenExchange.Resource = "https://x.test/" }),
 		"scopes":     keyOf(Options{Generation: "g1"}, func(b *Binding) { b.TokenExchange.Scopes = []string{"x"} }),
+		"client":     keyOf(Options{Generation: "g1"}, func(b *Binding) { b.TokenExchange.ClientAuth.ClientID = "x" }),
+		"type":       keyOf(Options{Generation: "g1"}, func(b *Binding) { b.TokenExchange.RequestedType = typeJWT }),
 		"workload": keyOf(Options{Generation: "g1"}, func(b *Binding) {
 			b.TokenExchange.Impersonate, b.TokenExchange.ActorTokenFile = false, writeFile(t, "w1")
 		}),

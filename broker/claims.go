@@ -96,14 +96,17 @@ func timeOf(v jsontext.Value) (time.Time, bool) {
 	return time.Unix(int64(min(max(f, 0), farAway)), 0), true
 }
 
-// endOf returns the exp of a JWT, and the zero time for what tells none.
-func endOf(token string) time.Time {
+// endOf returns the exp of a JWT in Unix seconds, and 0 for what tells none.
+func endOf(token string) int64 {
 	c, err := parseJWT(token)
 	if err != nil || c == nil {
-		return time.Time{}
+		return 0
 	}
-	exp, _ := timeOf(c.Expiry)
-	return exp
+	exp, ok := timeOf(c.Expiry)
+	if !ok {
+		return 0
+	}
+	return exp.Unix()
 }
 
 // party is the value of act and may_act (RFC 8693, sections 4.1 and 4.4).

@@ -29,9 +29,9 @@ type Credential struct {
 	value  redact.Secret   // what an upstream would echo, and an issuer revoke
 	echoes []redact.Secret // what else of it an upstream must not hand to the tool
 	lease  *lease          // nil: it ends at ref.Expires
-	keep   time.Time       // until when it may be cached, where ref.Expires does not tell; zero: it does
-	hint   string          // where on a request it goes, for the error of one on which it cannot be put
-	within time.Time       // end of what else it was had for, such as an actor token; zero: unknown
+	keep   int64           // in ns, until when it may be cached, where ref.Expires does not tell; 0: it does
+	hint   *string         // where on a request it goes, for the error of one on which it cannot be put
+	within int64           // end of what else it was had for, such as an actor token, in Unix seconds; 0: unknown
 	at     *entry          // its place in the cache, taken or not; nil for a kind that is not cached
 	x5t    string          // thumbprint of the certificate that the issuer bound it to; empty: none
 
@@ -66,7 +66,12 @@ func (c *Credential) After(old *Credential) *Credential {
 }
 
 // cacheable returns until when it may be cached as far as its issuer knows; zero: not at all.
-func (c *Credential) cacheable() time.Time { return orElse(c.keep, c.ref.Expires) }
+func (c *Credential) cacheable() time.Time {
+	if c.keep != 0 {
+		return time.Unix(0, c.keep)
+	}
+	return c.ref.Expires
+}
 
 // alive reports whether its lease, if it has one, is in force.
 func (c *Credential) alive(now time.Time) bool { return c.lease == nil || c.lease.alive(now) }

@@ -170,9 +170,11 @@ func TestActorTokenRotates(t *testing.T) {
 	bd.TokenExchange.Impersonate = false
 	bd.TokenExchange.ActorTokenFile = path
 	b, found := mustNew(t, bd, Options{})
+	aSecondLater := func() { b.bound[found].issuer.(*exchanger).actor.seen.Store(0) } // it is looked at once a second
 	mustGet(t, b, found, alice())
 	mustGet(t, b, found, alice())
 	replace(t, path, "second")
+	aSecondLater()
 	mustGet(t, b, found, alice())
 	seen := s.seen()
 	if len(seen) != 2 || seen[0].form.Get("actor_token") != "first" || seen[1].form.Get("actor_token") != "second" {
@@ -181,6 +183,7 @@ func TestActorTokenRotates(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
+	aSecondLater()
 	_, err := b.Credential(t.Context(), found, alice())
 	wantReason(t, err, SecretUnreadable)
 }

@@ -36,10 +36,11 @@ type version[T any] struct {
 }
 
 func (w *watched[T]) get() (T, error) {
-	if v := w.last.Load(); v != nil && v.settled {
-		if w.every > 0 && time.Since(time.Unix(0, w.seen.Load())) < w.every {
-			return v.value, nil
-		}
+	v := w.last.Load()
+	if v != nil && w.every > 0 && time.Since(time.Unix(0, w.seen.Load())) < w.every {
+		return v.value, nil
+	}
+	if v != nil && v.settled {
 		info, err := os.Stat(w.path)
 		if err == nil && info.Size() == v.info.Size() && info.ModTime().Equal(v.info.ModTime()) && os.SameFile(info, v.info) {
 			w.seen.Store(time.Now().UnixNano())
@@ -59,6 +60,7 @@ func (w *watched[T]) read() (T, error) {
 	if err != nil {
 		return none, err
 	}
+	w.seen.Store(time.Now().UnixNano())
 	w.last.Store(&version[T]{info, time.Since(info.ModTime()) > settled, value})
 	return value, nil
 }

@@ -107,16 +107,20 @@ func (b *Broker) fly(ctx context.Context, f *flight, bo *bound, key Key, s Subje
 			own.RetryAfter = ttl
 		}
 		err = &own
-		e.err, e.until = err, now.Add(ttl)
+		e.err, e.until = err, now.Add(ttl).UnixNano()
 	} else {
 		cred = cred.placed(e, false)
 		e.cred = cred.placed(e, true)
-		inputs, renewable := s.Expiry, false
-		if !inputs.IsZero() {
-			inputs = earlier(inputs, cred.within)
+		inputs := s.Expiry
+		if end := time.Unix(cred.within, 0); cred.within != 0 && end.Before(inputs) {
+			inputs = end
 		}
-		if e.until, renewable = cacheUntil(start, cred.cacheable(), inputs, bo.maxTTL); renewable {
-			e.refresh.Store(refreshAt(start, e.until))
+		until, renewable := cacheUntil(start, cred.cacheable(), inputs, bo.maxTTL)
+		if renewable {
+			e.refresh.Store(refreshAt(start, until))
+		}
+		if !until.IsZero() {
+			e.until = until.UnixNano()
 		}
 	}
 	f.cred, f.err = cred, err
@@ -141,7 +145,7 @@ func (b *Broker) land(f *flight, key Key, e *entry, now time.Time) bool {
 	if f.refresh && e.err != nil {
 		return false
 	}
-	return now.Before(e.until) && b.cache.put(key, e)
+	return e.good(now) && b.cache.put(key, e)
 }
 
 // issue calls the issuer and turns anything but its contract into an Error. A panic would otherwise end the process

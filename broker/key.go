@@ -3,6 +3,7 @@ package broker
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"unique"
 )
 
@@ -43,22 +44,30 @@ func hash(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// packed is a Key in little room: what many keys have in common is kept once for all.
+// packed is a Key in little room: what many keys have in common is kept once for all, and the rest as one string with the places where
+// it is cut.
 type packed struct {
-	common                      unique.Handle[Key]
-	subject, task, run, tokenID string
-	tokenHash                   Hash
+	common    unique.Handle[Key]
+	own       string // subject, task, run, token id
+	cuts      [3]uint32
+	tokenHash Hash
 }
 
 func pack(k Key) packed {
-	p := packed{subject: k.Subject, task: k.Task, run: k.Run, tokenID: k.TokenID, tokenHash: k.TokenHash}
+	own := []string{k.Subject, k.Task, k.Run, k.TokenID}
+	p := packed{own: strings.Join(own, ""), tokenHash: k.TokenHash}
+	at := 0
+	for i, s := range own[:3] {
+		at += len(s)
+		p.cuts[i] = uint32(at)
+	}
 	k.Subject, k.Task, k.Run, k.TokenID, k.TokenHash = "", "", "", "", Hash{}
 	p.common = unique.Make(k)
 	return p
 }
 
 func (p *packed) key() Key {
-	k := p.common.Value()
-	k.Subject, k.Task, k.Run, k.TokenID, k.TokenHash = p.subject, p.task, p.run, p.tokenID, p.tokenHash
+	k, c := p.common.Value(), p.cuts
+	k.Subject, k.Task, k.Run, k.TokenID, k.TokenHash = p.own[:c[0]], p.own[c[0]:c[1]], p.own[c[1]:c[2]], p.own[c[2]:], p.tokenHash
 	return k
 }

@@ -33,7 +33,9 @@ func (c *Credential) Apply(out *http.Request, body []byte) ([]byte, error) {
 	}
 	if reason != "" {
 		e := newError(c.ref.Binding, reason)
-		e.Detail = c.hint
+		if c.hint != nil {
+			e.Detail = *c.hint
+		}
 		return nil, e
 	}
 	return body, nil

@@ -156,7 +156,7 @@ func (is *placeholders) Issue(ctx context.Context, _ Subject) (*Credential, erro
 	}
 	return &Credential{
 		ref: Ref{Binding: is.binding, Kind: "placeholder"}, put: put,
-		value: redact.New(values[0]), hint: is.hint, echoes: secrets(echoes, values[0]),
+		value: redact.New(values[0]), hint: &is.hint, echoes: secrets(echoes, values[0]),
 	}, nil
 }
 

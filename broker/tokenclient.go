@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -24,6 +25,22 @@ type tokenClient struct {
 	timeout time.Duration // of one attempt
 	prover  *prover       // nil: bearer tokens
 	now     func() time.Time
+	last    *atomic.Pointer[scopeList]
+}
+
+// scopeList is a list of scopes with its text. Most credentials of a binding share one.
+type scopeList struct {
+	joined string
+	list   []string
+}
+
+func (t *tokenClient) split(joined string) []string {
+	if l := t.last.Load(); l != nil && l.joined == joined {
+		return l.list
+	}
+	l := &scopeList{joined, strings.Fields(joined)}
+	t.last.Store(l)
+	return l.list
 }
 
 func newTokenClient(binding, tokenURL, caFile string, c ClientAuth, timeout time.Duration, in *opening) (tokenClient, error) {
@@ -32,7 +49,7 @@ func newTokenClient(binding, tokenURL, caFile string, c ClientAuth, timeout time
 		return tokenClient{}, err
 	}
 	ep, err := in.endpoints.get(place{tokenURL, caFile, c.CertFile, c.CertKeyFile}, in.now)
-	return tokenClient{binding: binding, ep: ep, auth: auth, timeout: timeout, now: in.now}, err
+	return tokenClient{binding: binding, ep: ep, auth: auth, timeout: timeout, now: in.now, last: new(atomic.Pointer[scopeList])}, err
 }
 
 func (t *tokenClient) breaker() *breaker { return &t.ep.breaker }
@@ -132,7 +149,7 @@ func (t *tokenClient) token(ctx context.Context, a *ask, form url.Values) (*oaut
 func (t *tokenClient) credential(kind string, a *ask, tok *oauth2.Token) *Credential {
 	ref := Ref{
 		Binding: t.binding, Kind: kind, Audience: orElse(a.audience, a.resource),
-		Scopes: strings.Fields(a.scopes), Expires: tok.Expiry,
+		Scopes: t.split(a.scopes), Expires: tok.Expiry,
 	}
 	c := newCredential(ref, "Authorization", "Bearer ", tok.AccessToken)
 	c.x5t = a.x5t

@@ -161,7 +161,7 @@ func (is *vault) check(r reply, token *vaultToken, start time.Time) (*Credential
 	if reason != "" {
 		return nil, reason
 	}
-	c.keep = start.Add(is.conf.MaxTTL)
+	c.keep = start.Add(is.conf.MaxTTL).UnixNano()
 	if is.conf.Mount == "" {
 		c.lease = is.leases.add(is, ans.LeaseID, token, seconds(ans.LeaseDuration), ref.Expires, ans.Renewable)
 	}

@@ -15,7 +15,7 @@ func Mask(r io.Reader, s Secret) io.Reader {
 	if len(secret) < minMasked {
 		return r
 	}
-	return &maskReader{in: r, secret: secret, mask: maskOf(len(secret))}
+	return &maskReader{in: r, secret: secret}
 }
 
 // minMasked is the length in bytes below which a value is no secret worth looking for.
@@ -33,7 +33,7 @@ func maskOf(n int) []byte {
 type maskReader struct {
 	in     io.Reader
 	secret []byte
-	mask   []byte
+	mask   []byte // made when it is needed, which is hardly ever
 	carry  []byte
 	sent   int
 	ready  []byte // to be given out
@@ -49,6 +49,12 @@ func (m *maskReader) Read(p []byte) (int, error) {
 		if len(p) == 0 {
 			return 0, nil
 		}
+		if len(m.carry) == 0 {
+			if n := m.through(p); n > 0 || m.err == nil && len(m.carry) == 0 {
+				return n, m.err
+			}
+			continue
+		}
 		m.fill(len(p))
 	}
 	n := copy(p, m.ready)
@@ -56,7 +62,37 @@ func (m *maskReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads once and decides which bytes can go.
+// through reads once into p itself, since nothing is carried over, and returns how much of it can go.
+func (m *maskReader) through(p []byte) int {
+	n, err := m.in.Read(p)
+	m.err = err
+	m.cover(p[:n])
+	begun := tail(p[:n], m.secret)
+	held := begun
+	if begun < minMasked || err != nil {
+		held = 0
+	}
+	m.carry, m.sent = append(m.carry, p[n-begun:n]...), begun-held
+	return n - held
+}
+
+// cover puts the mask over every occurrence in b.
+func (m *maskReader) cover(b []byte) {
+	for at := 0; ; {
+		i := bytes.Index(b[at:], m.secret)
+		if i < 0 {
+			return
+		}
+		if m.mask == nil {
+			m.mask = maskOf(len(m.secret))
+		}
+		at += i
+		copy(b[at:], m.mask)
+		at += len(m.secret)
+	}
+}
+
+// fill reads once behind what is carried over, and decides which bytes can go.
 func (m *maskReader) fill(n int) {
 	if cap(m.buf) < len(m.carry)+n {
 		m.buf = make([]byte, len(m.carry)+n)
@@ -65,15 +101,7 @@ func (m *maskReader) fill(n int) {
 	copy(b, m.carry)
 	k, err := m.in.Read(b[len(m.carry):])
 	b = b[:len(m.carry)+k]
-	for at := 0; ; {
-		i := bytes.Index(b[at:], m.secret)
-		if i < 0 {
-			break
-		}
-		at += i
-		copy(b[at:], m.mask)
-		at += len(m.secret)
-	}
+	m.cover(b)
 	from := m.sent
 	begun := tail(b, m.secret)
 	m.carry = append(m.carry[:0], b[len(b)-begun:]...)
