@@ -71,7 +71,7 @@ var testsMay = map[string][]string{
 	"deploy/helm":                {"config", "inject/pod", "inject/settings"},
 	"inject/certs":               {"killswitch/central", "killswitch/central/api"},
 	"inject/pod":                 {"config", "inject"},
-	"e2e/cases":                  {"devissuer", "killswitch/bus", "killswitch/bus/bustest", "killswitch/ledger"},
+	"e2e/cases":                  {"broker/awstest", "devissuer", "killswitch/bus", "killswitch/bus/bustest", "killswitch/ledger"},
 	"killswitch/central":         {"killswitch/central/natsd"},
 	"killswitch/central/natsd":   {"killswitch/ledger"},
 	"killswitch/central/api":     {"killswitch/central/natsd"},

@@ -44,8 +44,8 @@ func (a *ask) check(r reply, start, now time.Time) (*oauth2.Token, Reason) {
 		return nil, BadAnswer
 	}
 	issued, _ := stringOf(ans.IssuedTokenType)
-	bearer, _ := stringOf(ans.TokenType)
-	if a.exchange && !a.takes(issued) || !strings.EqualFold(bearer, "Bearer") {
+	tokenType, _ := stringOf(ans.TokenType)
+	if a.client == "" && (a.exchange && !a.takes(issued) || !strings.EqualFold(tokenType, a.scheme())) {
 		return nil, BadTokenType
 	}
 	if !absent(ans.Scope) && ans.Scope.Kind() != 'n' { // absent: as asked (RFC 8693, section 2.2.1)
@@ -57,11 +57,26 @@ func (a *ask) check(r reply, start, now time.Time) (*oauth2.Token, Reason) {
 			return nil, r
 		}
 	}
+	if a.client != "" {
+		if r := a.checkGrant(token, tokenType, issued, now); r != "" {
+			return nil, r
+		}
+		return &oauth2.Token{AccessToken: token}, ""
+	}
 	expiry, reason := expiryOf(ans.ExpiresIn, start)
 	if reason != "" {
 		return nil, reason
 	}
 	return a.checkJWT(&oauth2.Token{AccessToken: token, TokenType: "Bearer", Expiry: expiry}, issued, now)
+}
+
+// scheme is the token_type that an answer must have. An endpoint that ignores a proof gives a bearer token (RFC 9449, section 5),
+// which would be worth more to a thief than what was asked for.
+func (a *ask) scheme() string {
+	if a.proof != nil {
+		return "DPoP"
+	}
+	return "Bearer"
 }
 
 // takes reports whether an answer may be of this issued_token_type.
@@ -144,6 +159,7 @@ var refusals = map[string]Reason{
 	"invalid_request": InvalidRequest, "invalid_client": InvalidClient, "invalid_grant": InvalidGrant,
 	"unauthorized_client": UnauthorizedClient, "unsupported_grant_type": UnsupportedGrantType,
 	"invalid_scope": InvalidScope, "invalid_target": InvalidTarget,
+	"invalid_dpop_proof": InvalidProof, "use_dpop_nonce": InvalidProof,
 	"invalid_resource": InvalidTarget, // Entra
 }
 

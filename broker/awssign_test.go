@@ -124,6 +124,14 @@ func TestResigned(t *testing.T) {
 			if _, ok := c.header["Range"]; ok && !slices.Contains(signed.Headers, "range") {
 				t.Error("a header that the tool signed is not signed any more")
 			}
+			// A request that is sent once more, with other keys, is signed for the same.
+			again := newResigned(awstest.Keys{ID: "ASIAOTHER", Secret: "other", Token: "other"}, now, "s3", "sqs")
+			if _, reason := again.place(out, body); reason != "" {
+				t.Fatal(reason)
+			}
+			if second, err := awstest.Verify(out, target, body, awstest.Keys{ID: "ASIAOTHER", Secret: "other", Token: "other"}, now); err != nil || !slices.Equal(second.Headers, signed.Headers) {
+				t.Errorf("signed once more: %v, %v", second, err)
+			}
 			for name, values := range out.Header {
 				if all := strings.Join(values, " "); strings.Contains(all, "tool") || strings.Contains(all, "2020") || strings.Contains(all, "2000") {
 					t.Errorf("%s: %q is left", name, all)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Binding says which credential goes to which targets for which tools. Exactly one of its kinds is set; kinds lists them.
+// Binding says which credential goes to which targets for which tools. Exactly one of its kinds is set, which kinds lists, but for MTLS.
 type Binding struct {
 	Name              string
 	Tools             []string
@@ -23,6 +23,8 @@ type Binding struct {
 	Vault             *Vault
 	AWS               *AWS
 	GCP               *GCP
+	IDJAG             *IDJAG
+	MTLS              *MTLS // alone, or beside one of the others
 }
 
 // settings are those of one kind of credential. Each kind is a file of its own.
@@ -36,6 +38,7 @@ type settings interface {
 // opening is what bindings share while a broker is made.
 type opening struct {
 	endpoints endpoints
+	proofs    *proofs // keys of callers
 	now       func() time.Time
 }
 
@@ -65,6 +68,12 @@ func (b *Binding) kinds() (set []settings) {
 	if b.GCP != nil {
 		set = append(set, b.GCP)
 	}
+	if b.IDJAG != nil {
+		set = append(set, b.IDJAG)
+	}
+	if b.MTLS != nil && len(set) == 0 { // the last, since it may stand beside any other
+		set = append(set, b.MTLS)
+	}
 	return set
 }
 
@@ -93,6 +102,7 @@ type TokenExchange struct {
 	RequestedType    string        // requested_token_type, and the only issued_token_type taken; empty: an access token, and a JWT is taken as well
 	Parameters       []Parameter   // of the form, besides those that this package sets
 	CAFile           string        // roots for TokenURL; empty: the system's
+	DPoP             bool          // the token is bound to a key of the caller's that only this process has (RFC 9449)
 	MaxTTL           time.Duration // cap of a cached token's life; 0: 15 min
 	Timeout          time.Duration // of one attempt; 0: 10 s
 }
@@ -148,7 +158,7 @@ func newBound(bd Binding, in *opening) (*bound, error) {
 		return nil, err
 	}
 	bo.Binding = own
-	return bo, nil
+	return bo, bo.certify(&bd)
 }
 
 func (c *TokenExchange) kind() string { return "token_exchange" }
@@ -169,7 +179,7 @@ func (c *TokenExchange) bind(bd *Binding, in *opening) (*bound, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	is, err := newExchanger(bd.Name, *c, in.endpoints, in.now)
+	is, err := newExchanger(bd.Name, *c, in)
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,7 @@ type Broker struct {
 	bound      map[*Binding]*bound
 	revokers   map[string]*revoker // by binding
 	cache      *cache
+	proofs     *proofs
 
 	mu      sync.Mutex // also held where the cache is written, so that Drop and a finishing flight exclude each other
 	flights map[Key]*flight
@@ -71,6 +72,7 @@ type route struct {
 type bound struct {
 	*Binding
 	issuer   Issuer
+	pair     *clientCert   // nil: connections are made without a certificate
 	revoker  *revoker      // nil: issued tokens end by themselves only
 	cached   bool          // false: the issuer is asked each time, in the caller's own goroutine
 	maxTTL   time.Duration // of a cached credential
@@ -97,11 +99,12 @@ func New(bindings []Binding, o Options) (*Broker, error) {
 		bound:      make(map[*Binding]*bound),
 		revokers:   make(map[string]*revoker),
 		cache:      newCache(o.CacheSize),
+		proofs:     newProofs(o.CacheSize),
 		flights:    make(map[Key]*flight),
 	}
 	var problems []error
 	names := make(map[string]bool)
-	in := &opening{endpoints: make(endpoints), now: o.Now}
+	in := &opening{endpoints: make(endpoints), proofs: b.proofs, now: o.Now}
 	for _, bd := range bindings {
 		if names[bd.Name] {
 			problems = append(problems, fmt.Errorf("binding %q: the name is used twice", bd.Name))
@@ -179,6 +182,14 @@ func (b *Broker) Credential(ctx context.Context, bd *Binding, s Subject) (*Crede
 	if err != nil {
 		return nil, err
 	}
+	if bo.pair != nil {
+		return b.certified(ctx, bo, s)
+	}
+	return b.credential(ctx, bo, s, "")
+}
+
+// credential is Credential for who is admitted, and for connections made with the certificate of that thumbprint.
+func (b *Broker) credential(ctx context.Context, bo *bound, s Subject, certificate string) (*Credential, error) {
 	if !bo.cached {
 		return bo.issuer.Issue(ctx, s)
 	}
@@ -186,6 +197,7 @@ func (b *Broker) Credential(ctx context.Context, bd *Binding, s Subject) (*Crede
 	if keyErr != nil {
 		return nil, keyErr
 	}
+	key.Certificate = certificate
 	now := b.now()
 	if e := b.cache.get(key, now); e != nil {
 		if e.due(now) {
@@ -256,6 +268,7 @@ func (b *Broker) Drop(match func(Key) bool) int {
 	}
 	dropped := b.cache.drop(match)
 	b.mu.Unlock()
+	b.proofs.drop(match)
 	for _, c := range dropped {
 		k := c.key()
 		b.observe(Event{Binding: k.Binding, Name: "cache", Result: "drop"})

@@ -19,6 +19,10 @@ type claims struct {
 	Audience jsontext.Value `json:"aud"`
 	Expiry   jsontext.Value `json:"exp"`
 	Actor    jsontext.Value `json:"act"`
+	Confirm  jsontext.Value `json:"cnf"`
+	ID       jsontext.Value `json:"jti"`
+	Client   jsontext.Value `json:"client_id"`
+	Resource jsontext.Value `json:"resource"`
 	MayAct   jsontext.Value `json:"may_act"`
 	Scope    jsontext.Value `json:"scope"`
 	Scopes   jsontext.Value `json:"scp"`
@@ -29,23 +33,35 @@ var errClaims = errors.New("not the claims of a JWT")
 // parseJWT returns nil and no error for what is not a JWT. What looks like one must be readable, or a token with a
 // mistake in it would pass as an opaque one and escape every check.
 func parseJWT(token string) (*claims, error) {
+	_, c, err := parseTyped(token)
+	return c, err
+}
+
+// parseTyped returns the typ of the header as well (RFC 7515, section 4.1.9); empty: none that could be read.
+func parseTyped(token string) (typ string, _ *claims, _ error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return nil, nil
+		return "", nil, nil
 	}
 	header, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[0], "="))
 	if err != nil || !strings.HasPrefix(strings.TrimSpace(string(header)), "{") {
-		return nil, nil
+		return "", nil, nil
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
-		return nil, errClaims
+		return "", nil, errClaims
 	}
 	c := new(claims)
 	if err := json.Unmarshal(payload, c); err != nil {
-		return nil, errClaims
+		return "", nil, errClaims
 	}
-	return c, nil
+	var h struct {
+		Type string `json:"typ"`
+	}
+	if json.Unmarshal(header, &h) != nil {
+		h.Type = ""
+	}
+	return h.Type, c, nil
 }
 
 func absent(v jsontext.Value) bool { return len(v) == 0 }
@@ -159,7 +175,26 @@ func (c *claims) check(a *ask, now time.Time) Reason {
 			return Expired
 		}
 	}
+	if !c.checkKey(a) {
+		return WrongKey
+	}
 	return c.checkScopes(a)
+}
+
+// confirmation is cnf (RFC 7800): what a token is bound to.
+type confirmation struct {
+	JKT string `json:"jkt"`      // RFC 9449, section 6.1
+	X5T string `json:"x5t#S256"` // RFC 8705, section 3.1
+}
+
+// checkKey reports whether the token is bound to our key, and to none where none was shown.
+func (c *claims) checkKey(a *ask) bool {
+	var cnf confirmation
+	if !absent(c.Confirm) && (c.Confirm.Kind() != '{' || json.Unmarshal(c.Confirm, &cnf) != nil) {
+		return false
+	}
+	a.x5t = cnf.X5T
+	return cnf.JKT == a.proof.thumbprint()
 }
 
 // checkActor reports whether act is who asked. An issuer that ignores the actor gives an impersonation to whoever asked

@@ -19,6 +19,7 @@ type ClientCredentials struct {
 	Parameters    []Parameter   // of the form, besides those that this package sets
 	ClientAuth    ClientAuth    // not none
 	CAFile        string        // roots for TokenURL; empty: the system's
+	DPoP          bool          // as in TokenExchange
 	MaxTTL        time.Duration // cap of a cached token's life; 0: 15 min
 	Timeout       time.Duration // of one attempt; 0: 10 s
 }
@@ -39,7 +40,7 @@ func (c *ClientCredentials) bind(bd *Binding, in *opening) (*bound, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	is, err := newClientCredentials(bd.Name, *c, in.endpoints, in.now)
+	is, err := newClientCredentials(bd.Name, *c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -68,15 +69,17 @@ type clientCredentials struct {
 	scopes string // conf.Scopes, sorted and joined
 }
 
-func newClientCredentials(binding string, c ClientCredentials, eps endpoints, now func() time.Time) (*clientCredentials, error) {
-	auth, err := newClientAuth(c.ClientAuth, c.TokenURL, now)
+func newClientCredentials(binding string, c ClientCredentials, in *opening) (*clientCredentials, error) {
+	client, err := newTokenClient(binding, c.TokenURL, c.CAFile, c.ClientAuth, c.Timeout, in)
 	if err != nil {
 		return nil, err
 	}
-	is := &clientCredentials{tokenClient: tokenClient{binding: binding, auth: auth, timeout: c.Timeout, now: now}, conf: c}
+	is := &clientCredentials{tokenClient: client, conf: c}
+	if c.DPoP {
+		is.prover = &prover{keys: in.proofs}
+	}
 	is.scopes, _ = joinScopes(c.Scopes)
-	is.ep, err = eps.get(place{c.TokenURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, now)
-	return is, err
+	return is, nil
 }
 
 func (is *clientCredentials) ask(s *Subject) (ask, error) {
@@ -90,7 +93,7 @@ func (is *clientCredentials) ask(s *Subject) (ask, error) {
 			return ask{}, newError(is.binding, InvalidScope)
 		}
 	}
-	return a, nil
+	return a, is.bindTo(s, &a)
 }
 
 // Key is what is asked for; in whose name the configuration says.
@@ -99,7 +102,8 @@ func (is *clientCredentials) Key(s Subject) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	return Key{Binding: is.binding, Audience: a.audience, Resource: a.resource, Scopes: a.scopes, Client: is.conf.ClientAuth.ClientID}, nil
+	return Key{Binding: is.binding, Audience: a.audience, Resource: a.resource, Scopes: a.scopes, Client: is.conf.ClientAuth.ClientID,
+		Thumbprint: a.proof.thumbprint()}, nil
 }
 
 // Issue asks for a token, with one retry at most.

@@ -33,6 +33,9 @@ type Credential struct {
 	hint   *string         // where on a request it goes, for the error of one on which it cannot be put
 	within int64           // end of what else it was had for, such as an actor token, in Unix seconds; 0: unknown
 	at     *entry          // its place in the cache, taken or not; nil for a kind that is not cached
+	x5t    string          // thumbprint of the certificate that the issuer bound it to; empty: none
+
+	cert *ClientCertificate // of the connection; nil: none
 }
 
 // newCredential makes one that is a header's value.

@@ -51,7 +51,13 @@ func (eps endpoints) get(at place, now func() time.Time) (*endpoint, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 	if at.certFile != "" {
 		cert := newClientCert(at.certFile, at.keyFile)
-		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert.get() }
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			c, err := cert.get()
+			if err != nil {
+				return nil, err
+			}
+			return c.TLS, nil
+		}
 	}
 	ep := &endpoint{
 		url:   at.url,
@@ -118,6 +124,7 @@ type reply struct {
 	status     int
 	body       []byte
 	retryAfter time.Duration // 0: not said
+	header     http.Header
 }
 
 // post sends the form once.
@@ -169,7 +176,7 @@ func (ep *endpoint) exchange(ctx context.Context, method, url string, body []byt
 	case len(answer) > maxAnswer:
 		return reply{}, BadAnswer
 	}
-	return reply{resp.StatusCode, answer, retryAfter(resp.Header.Get("Retry-After"), ep.now())}, ""
+	return reply{resp.StatusCode, answer, retryAfter(resp.Header.Get("Retry-After"), ep.now()), resp.Header}, ""
 }
 
 func transportReason(ctx context.Context, err error) Reason {

@@ -17,9 +17,10 @@ const (
 	UnsupportedGrantType Reason = "unsupported_grant_type"
 	InvalidScope         Reason = "invalid_scope"
 	InvalidTarget        Reason = "invalid_target"
-	Refused              Reason = "refused"      // any other 4xx
-	ServerError          Reason = "server_error" // 5xx
-	RateLimited          Reason = "rate_limited" // 429
+	InvalidProof         Reason = "invalid_dpop_proof" // also a nonce that was asked for again (RFC 9449, sections 5 and 8)
+	Refused              Reason = "refused"            // any other 4xx
+	ServerError          Reason = "server_error"       // 5xx
+	RateLimited          Reason = "rate_limited"       // 429
 )
 
 // Why the token endpoint could not be asked.
@@ -41,6 +42,8 @@ const (
 	WrongAudience Reason = "wrong_audience" // a JWT for somebody else's audience
 	WrongSubject  Reason = "wrong_subject"  // a JWT for another subject than the caller
 	WrongActor    Reason = "wrong_actor"    // a JWT whose act is missing or is not the workload
+	WrongClient   Reason = "wrong_client"   // a grant for another client than the one that redeems it
+	WrongKey      Reason = "wrong_key"      // a JWT that is bound to another key or certificate than ours, or to none (RFC 7800)
 	Expired       Reason = "expired"        // over before it could be used
 	BadExpiry     Reason = "bad_expires_in" // an expires_in that is no number
 )
@@ -111,7 +114,7 @@ var phases = map[Reason]phase{
 
 	BadAnswer: {exchanging, false}, BadTokenType: {exchanging, false}, WiderScope: {exchanging, false},
 	NarrowerScope: {exchanging, false}, WrongAudience: {exchanging, false}, WrongSubject: {exchanging, false},
-	WrongActor: {exchanging, false}, Expired: {exchanging, false}, BadExpiry: {exchanging, false},
+	WrongActor: {exchanging, false}, WrongClient: {exchanging, false}, WrongKey: {exchanging, false}, InvalidProof: {exchanging, false}, Expired: {exchanging, false}, BadExpiry: {exchanging, false},
 
 	NoIdentity: {preparing, false}, NoSubjectToken: {preparing, false}, SubjectExpired: {preparing, false},
 	ActorNotAllowed: {preparing, false}, NotBound: {preparing, false}, SecretUnreadable: {preparing, true},

@@ -18,12 +18,15 @@ type exchanger struct {
 	actor  *watched[line] // nil: no actor token is sent
 }
 
-func newExchanger(binding string, c TokenExchange, eps endpoints, now func() time.Time) (*exchanger, error) {
-	auth, err := newClientAuth(c.ClientAuth, c.TokenURL, now)
+func newExchanger(binding string, c TokenExchange, in *opening) (*exchanger, error) {
+	client, err := newTokenClient(binding, c.TokenURL, c.CAFile, c.ClientAuth, c.Timeout, in)
 	if err != nil {
 		return nil, err
 	}
-	x := &exchanger{tokenClient: tokenClient{binding: binding, auth: auth, timeout: c.Timeout, now: now}, conf: c}
+	x := &exchanger{tokenClient: client, conf: c}
+	if c.DPoP {
+		x.prover = &prover{keys: in.proofs}
+	}
 	x.scopes, _ = joinScopes(c.Scopes)
 	if c.ActorTokenFile != "" {
 		x.actor = watchLine(c.ActorTokenFile)
@@ -32,8 +35,7 @@ func newExchanger(binding string, c TokenExchange, eps endpoints, now func() tim
 			return nil, fileProblem("actorTokenFile", c.ActorTokenFile, err)
 		}
 	}
-	x.ep, err = eps.get(place{c.TokenURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, now)
-	return x, err
+	return x, nil
 }
 
 // ask is what one request asks for, and so what its answer is held against.
@@ -44,7 +46,10 @@ type ask struct {
 	issuedType         string // the only one taken; empty: an access token or a JWT
 	subject            string // the caller's sub
 	subjectToken       redact.Secret
-	actor              line // zero: none
+	actor              line      // zero: none
+	client             string    // whose grant it is to be (ID-JAG); empty: it is an access token
+	proof              *proofKey // nil: the token is a bearer token
+	x5t                string    // what check found: the certificate that the token is bound to
 }
 
 func (x *exchanger) ask(s *Subject) (ask, error) {
@@ -70,7 +75,7 @@ func (x *exchanger) ask(s *Subject) (ask, error) {
 			return ask{}, newError(x.binding, SecretUnreadable)
 		}
 	}
-	return a, nil
+	return a, x.bindTo(s, &a)
 }
 
 // Key is what is asked for, and in whose name.
@@ -80,7 +85,7 @@ func (x *exchanger) Key(s Subject) (Key, error) {
 		return Key{}, err
 	}
 	return Key{Binding: x.binding, Audience: a.audience, Resource: a.resource, Scopes: a.scopes, Workload: a.actor.hash,
-		Client: x.conf.ClientAuth.ClientID, RequestedType: x.conf.RequestedType}, nil
+		Client: x.conf.ClientAuth.ClientID, RequestedType: x.conf.RequestedType, Thumbprint: a.proof.thumbprint()}, nil
 }
 
 // Issue exchanges the caller's token, with one retry at most.

@@ -42,20 +42,21 @@ type gitHub struct {
 
 	mu      sync.Mutex
 	issued  int
+	goodbye int // what a revocation is answered with
 	revoked []string
 }
 
 const gitHubToken = "ghs_installation_token_SECRET"
 
 func newGitHub(t testing.TB, answer func(w http.ResponseWriter, asked map[string]any) bool) *gitHub {
-	g := &gitHub{answer: answer}
+	g := &gitHub{answer: answer, goodbye: http.StatusNoContent}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /app/installations/{id}/access_tokens", g.issue)
 	mux.HandleFunc("DELETE /installation/token", func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.revoked = append(g.revoked, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
-		w.WriteHeader(http.StatusNoContent)
+		w.WriteHeader(g.goodbye)
 	})
 	g.Server = httptest.NewServer(mux)
 	t.Cleanup(g.Close)
@@ -284,7 +285,14 @@ func TestGitHubKey(t *testing.T) {
 }
 
 func TestGitHubRevocation(t *testing.T) {
+	for _, goodbye := range []int{http.StatusNoContent, http.StatusUnauthorized} { // the latter: it has ended already
+		testGitHubRevocation(t, goodbye)
+	}
+}
+
+func testGitHubRevocation(t *testing.T, goodbye int) {
 	g := newGitHub(t, nil)
+	g.goodbye = goodbye
 	seen := new(counter)
 	b, bd := mustNew(t, gitHubBinding(t, g.URL), Options{Observe: seen.observe})
 	token := mustGet(t, b, bd, alice()).value.Reveal()

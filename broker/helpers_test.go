@@ -155,7 +155,7 @@ func wantReason(t *testing.T, err error, want Reason) *Error {
 
 // sent returns the headers after Apply.
 func sent(c *Credential) http.Header {
-	r := &http.Request{URL: &url.URL{}, Header: http.Header{}}
+	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: "api.orders.test:443"}, Header: http.Header{}}
 	if _, err := c.Apply(r, nil); err != nil {
 		panic(err)
 	}

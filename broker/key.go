@@ -18,6 +18,8 @@ type Key struct {
 	Tool, Version                             string
 	Audience, Resource, Scopes                string
 	Client, RequestedType                     string // client_id and requested_token_type
+	Thumbprint                                string // of the key that the token is bound to (RFC 9449); empty: none
+	Certificate                               string // thumbprint of the client certificate that the upstream is shown; empty: none
 }
 
 // Hash is a SHA-256.

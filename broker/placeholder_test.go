@@ -256,6 +256,14 @@ func TestPlaceholderJSON(t *testing.T) {
 	}
 }
 
+// A path may be made of anything; a name is no value all the same.
+func TestPlaceholderNamedAsItself(t *testing.T) {
+	c := replacer(t, ascii1, "json:$."+mark1)
+	if _, _, reason := try(t, c, "/p", http.Header{"Content-Type": {"application/json"}}, `{"`+mark1+`":"x"}`); reason != PlaceholderLeft {
+		t.Errorf("%q", reason)
+	}
+}
+
 // Bodies of which readers make different things, or nobody can see what is in them.
 func TestPlaceholderBody(t *testing.T) {
 	c := replacer(t, ascii1, "json:$.auth.key")

@@ -23,8 +23,9 @@ type tokenClient struct {
 	ep      *endpoint
 	auth    authenticate
 	timeout time.Duration // of one attempt
+	prover  *prover       // nil: bearer tokens
 	now     func() time.Time
-	last    atomic.Pointer[scopeList]
+	last    *atomic.Pointer[scopeList]
 }
 
 // scopeList is a list of scopes with its text. Most credentials of a binding share one.
@@ -42,23 +43,33 @@ func (t *tokenClient) split(joined string) []string {
 	return l.list
 }
 
+func newTokenClient(binding, tokenURL, caFile string, c ClientAuth, timeout time.Duration, in *opening) (tokenClient, error) {
+	auth, err := newClientAuth(c, tokenURL, in.now)
+	if err != nil {
+		return tokenClient{}, err
+	}
+	ep, err := in.endpoints.get(place{tokenURL, caFile, c.CertFile, c.CertKeyFile}, in.now)
+	return tokenClient{binding: binding, ep: ep, auth: auth, timeout: timeout, now: in.now, last: new(atomic.Pointer[scopeList])}, err
+}
+
 func (t *tokenClient) breaker() *breaker { return &t.ep.breaker }
 
 // issue asks with the form of build, with one retry at most. build is called for each attempt.
 func (t *tokenClient) issue(ctx context.Context, kind string, a *ask, build func() url.Values) (*Credential, error) {
-	var tok *oauth2.Token
-	fail := t.twice(ctx, t.ep, func(ctx context.Context) (e *Error) {
-		tok, e = t.token(ctx, a, build())
-		return e
-	})
+	tok, fail := t.retried(ctx, a, build)
 	if fail != nil {
 		return nil, fail
 	}
-	ref := Ref{
-		Binding: t.binding, Kind: kind, Audience: orElse(a.audience, a.resource),
-		Scopes: t.split(a.scopes), Expires: tok.Expiry,
-	}
-	return newCredential(ref, "Authorization", "Bearer ", tok.AccessToken), nil
+	return t.credential(kind, a, tok), nil
+}
+
+// retried is issue without making a credential of the token.
+func (t *tokenClient) retried(ctx context.Context, a *ask, build func() url.Values) (tok *oauth2.Token, fail *Error) {
+	fail = t.twice(ctx, t.ep, func(ctx context.Context) (e *Error) {
+		tok, e = t.token(ctx, a, build())
+		return e
+	})
+	return tok, fail
 }
 
 // twice is the endpoint's, with a time limit for each attempt.
@@ -122,12 +133,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 
 // token makes one attempt.
 func (t *tokenClient) token(ctx context.Context, a *ask, form url.Values) (*oauth2.Token, *Error) {
-	h := make(http.Header)
-	if err := t.auth(form, h); err != nil {
-		return nil, newError(t.binding, SecretUnreadable)
-	}
 	start := t.now()
-	r, reason := t.ep.post(ctx, form, h)
+	r, reason := t.post(ctx, a, form)
 	if reason != "" {
 		return nil, newError(t.binding, reason)
 	}
@@ -136,4 +143,53 @@ func (t *tokenClient) token(ctx context.Context, a *ask, form url.Values) (*oaut
 		return nil, t.failure(reason, r)
 	}
 	return tok, nil
+}
+
+// credential is a token that check has passed.
+func (t *tokenClient) credential(kind string, a *ask, tok *oauth2.Token) *Credential {
+	ref := Ref{
+		Binding: t.binding, Kind: kind, Audience: orElse(a.audience, a.resource),
+		Scopes: t.split(a.scopes), Expires: tok.Expiry,
+	}
+	c := newCredential(ref, "Authorization", "Bearer ", tok.AccessToken)
+	c.x5t = a.x5t
+	if a.proof != nil {
+		c.put = newProven(tok.AccessToken, a.proof, &t.prover.upstreams, t.now)
+	}
+	return c
+}
+
+// bindTo has the token of a bound to the caller's key, where the binding says so.
+func (t *tokenClient) bindTo(s *Subject, a *ask) (err error) {
+	if t.prover == nil {
+		return nil
+	}
+	if a.proof, err = t.prover.keys.of(t.binding, s); err != nil {
+		return newError(t.binding, Internal)
+	}
+	return nil
+}
+
+// post sends the form with the client's proof, and once more where the endpoint asks for a nonce. The client authenticates anew then:
+// its assertion is good for one request.
+func (t *tokenClient) post(ctx context.Context, a *ask, form url.Values) (reply, Reason) {
+	for again := false; ; again = true {
+		h := make(http.Header)
+		if err := t.auth(form, h); err != nil {
+			return reply{}, SecretUnreadable
+		}
+		if a.proof == nil {
+			return t.ep.post(ctx, form, h)
+		}
+		if err := t.prover.prove(t.ep, a.proof, h, t.now()); err != nil {
+			return reply{}, Internal
+		}
+		r, reason := t.ep.post(ctx, form, h)
+		if reason != "" {
+			return r, reason
+		}
+		if changed := t.prover.endpoints.note(t.ep.url, r.header); again || !changed || !asksNonce(r) {
+			return r, ""
+		}
+	}
 }

@@ -343,10 +343,9 @@ func TestVaultLeaseIsRevoked(t *testing.T) {
 	b, bd, l, seen := newVaultBroker(t, v, dynamic)
 	bob := longAlice()
 	bob.Subject = "user:bob"
-	c := mustGet(t, b, bd, longAlice())
-	mustGet(t, b, bd, bob)
-	placed(t, c, "https://api.orders.test/")
+	placed(t, mustGet(t, b, bd, longAlice()), "https://api.orders.test/")
 	due, renew := l.next(t)
+	mustGet(t, b, bd, bob)
 	v.clock.advance(due)
 	if n := b.Drop(func(k Key) bool { return k.Subject == "user:alice" }); n != 1 {
 		t.Errorf("dropped %d", n)
@@ -357,7 +356,7 @@ func TestVaultLeaseIsRevoked(t *testing.T) {
 			t.Errorf("%d leases are left", len(v.leases))
 		}
 	})
-	renew() // that was under way; bob's, not used
+	renew() // that could not be stopped any more
 	if n := v.count("PUT /v1/sys/leases/renew"); n != 0 {
 		t.Errorf("%d renewals", n)
 	}

@@ -60,6 +60,7 @@ func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
 		{"vault", raw.Vault.present, raw.Vault.at, func() { b.Vault = c.vault(raw.Vault) }},
 		{"aws", raw.AWS.present, raw.AWS.at, func() { b.AWS = c.aws(raw.AWS) }},
 		{"gcp", raw.GCP.present, raw.GCP.at, func() { b.GCP = c.gcp(raw.GCP) }},
+		{"idJAG", raw.IDJAG.present, raw.IDJAG.at, func() { b.IDJAG = c.idJAG(raw.IDJAG) }},
 	} {
 		switch {
 		case !k.present:
@@ -70,7 +71,8 @@ func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
 			k.set()
 		}
 	}
-	if first == "" {
+	b.MTLS = c.mtls(raw.MTLS) // alone, or beside any of these
+	if first == "" && !raw.MTLS.present {
 		c.errorf(f.at, "found a binding without a credential, expected one such as tokenExchange, clientCredentials or static")
 	}
 }
@@ -135,7 +137,7 @@ func (c *sidecar) tokenExchange(f field[rawTokenExchange]) *broker.TokenExchange
 		Target: broker.Target(raw.Target.V), Scopes: plain(raw.Scopes.V), ClientAuth: c.clientAuth(raw.ClientAuth),
 		Impersonate: raw.Mode.V == "impersonation", ActorTokenFile: c.actor(f), SubjectTokenType: raw.SubjectTokenType.V,
 		ActorTokenType: raw.ActorTokenType.V, GrantType: raw.GrantType.V, RequestedType: raw.RequestedTokenType.V,
-		Parameters: parameters(raw.Parameters.V), CAFile: ca, MaxTTL: raw.MaxTTL.V, Timeout: raw.Timeout.V,
+		Parameters: parameters(raw.Parameters.V), CAFile: ca, DPoP: raw.DPoP.V, MaxTTL: raw.MaxTTL.V, Timeout: raw.Timeout.V,
 	}
 }
 
@@ -154,7 +156,7 @@ func (c *sidecar) clientCredentials(f field[rawClientCredentials]) *broker.Clien
 	return &broker.ClientCredentials{
 		TokenURL: raw.TokenURL.V, RevocationURL: raw.RevocationURL.V, Audience: raw.Audience.V, Resource: raw.Resource.V,
 		Target: broker.Target(raw.Target.V), Scopes: plain(raw.Scopes.V), Parameters: parameters(raw.Parameters.V),
-		ClientAuth: c.clientAuth(raw.ClientAuth), CAFile: ca, MaxTTL: raw.MaxTTL.V, Timeout: raw.Timeout.V,
+		ClientAuth: c.clientAuth(raw.ClientAuth), CAFile: ca, DPoP: raw.DPoP.V, MaxTTL: raw.MaxTTL.V, Timeout: raw.Timeout.V,
 	}
 }
 

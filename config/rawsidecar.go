@@ -128,6 +128,8 @@ type rawBinding struct {
 	Vault             field[rawVault]                `key:"vault" doc:"A secret from HashiCorp Vault or OpenBao."`
 	AWS               field[rawAWS]                  `key:"aws" doc:"A session of a role, with which the tool's requests to AWS are signed anew."`
 	GCP               field[rawGCP]                  `key:"gcp" doc:"An access token of Google Cloud by workload identity federation."`
+	IDJAG             field[rawIDJAG]                `key:"idJAG" doc:"A token for a grant that the caller's identity provider gives (ID-JAG)."`
+	MTLS              field[rawMTLS]                 `key:"mtls" doc:"A client certificate for the targets; alone, or beside another kind of credential."`
 }
 
 type rawTokenExchange struct {
@@ -146,6 +148,7 @@ type rawTokenExchange struct {
 	RequestedTokenType field[string]                `key:"requestedTokenType" is:"blank" doc:"URN of the token to ask for, and the only one taken. Missing: urn:ietf:params:oauth:token-type:access_token, and a JWT is taken as well."`
 	Parameters         field[[]field[rawParameter]] `key:"parameters" doc:"More parameters of the form, for issuers that want them."`
 	CAFile             field[string]                `key:"caFile" is:"blank" doc:"PEM file of the roots for tokenURL, in place of the system's."`
+	DPoP               field[bool]                  `key:"dpop" default:"false" doc:"Ask for a token that is bound to a key of the caller's, and prove the key with each request (RFC 9449)."`
 	Timeout            field[time.Duration]         `key:"timeout" default:"10s" min:"1ms" max:"60s" doc:"Timeout of one attempt."`
 	MaxTTL             field[time.Duration]         `key:"maxTTL" default:"15m" min:"1s" max:"24h" doc:"Longest time that a token is kept."`
 }
@@ -160,6 +163,7 @@ type rawClientCredentials struct {
 	Parameters    field[[]field[rawParameter]] `key:"parameters" doc:"More parameters of the form, for issuers that want them."`
 	ClientAuth    field[rawClientAuth]         `key:"clientAuth" is:"required" doc:"How the sidecar authenticates to the endpoint; not none."`
 	CAFile        field[string]                `key:"caFile" is:"blank" doc:"PEM file of the roots for tokenURL, in place of the system's."`
+	DPoP          field[bool]                  `key:"dpop" default:"false" doc:"Ask for a token that is bound to a key of the caller's, and prove the key with each request (RFC 9449)."`
 	Timeout       field[time.Duration]         `key:"timeout" default:"10s" min:"1ms" max:"60s" doc:"Timeout of one attempt."`
 	MaxTTL        field[time.Duration]         `key:"maxTTL" default:"15m" min:"1s" max:"24h" doc:"Longest time that a token is kept."`
 }

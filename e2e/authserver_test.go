@@ -25,6 +25,14 @@ type authConfig struct {
 	Resources map[string]string `json:"resources"`
 	People    map[string]any    `json:"people,omitempty"` // who can log in, by sub, with their claims
 	Login     string            `json:"login,omitempty"`  // who does
+	Nonce     bool              `json:"nonce,omitempty"`  // proofs of DPoP need one
+	Grants    *grants           `json:"grants,omitempty"`
+}
+
+// grants are identity assertion grants (ID-JAG): under which name they are given, and the client's id at each server that they are for.
+type grants struct {
+	Issuer  string            `json:"issuer"`
+	Clients map[string]string `json:"clients"`
 }
 
 // startAuthServer starts issuer.mjs and returns its URL. It ends with the test.

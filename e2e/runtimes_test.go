@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/runtimes.md")
+var update = flag.Bool("update", false, "write the tables of docs/runtimes.md and docs/interop.md")
 
 // way is how a runtime fares with nothing but the variables of a pod.
 type way string

@@ -112,8 +112,8 @@ func (w *world) basicAuth(t *testing.T) string {
 	return `{method: client_secret_basic, clientID: ` + clientID + `, secretFile: "` + write(t, w.dir, "client-secret", clientSecret+"\n") + `"}`
 }
 
-// independent returns an authority that issuer.mjs is, for a client that authenticates by method.
-func independent(method string) func(*testing.T, *world) authority {
+// independent returns an authority that issuer.mjs is, for a client that authenticates by method. with changes what it is told.
+func independent(method string, with ...func(*authConfig)) func(*testing.T, *world) authority {
 	return func(t *testing.T, w *world) authority {
 		t.Helper()
 		client := map[string]any{"client_id": clientID, "token_endpoint_auth_method": method}
@@ -128,12 +128,16 @@ func independent(method string) func(*testing.T, *world) authority {
 			client["token_endpoint_auth_signing_alg"] = "ES256"
 			auth = `{method: private_key_jwt, clientID: ` + clientID + `, keyFile: "` + write(t, w.dir, "client-key.pem", keyPEM(t, key)) + `"}`
 		}
-		url := startAuthServer(t, authConfig{
+		config := authConfig{
 			Clients:   []map[string]any{client},
 			Subject:   trusted{Issuer: w.tasks.URL(), Audience: "toolgate", JWKS: w.tasks.Keys()},
 			Actor:     trusted{Issuer: w.tasks.URL(), Audience: workloadAud, JWKS: w.tasks.Keys()},
 			Resources: map[string]string{ordersAudience: ordersScope + " orders:write"},
-		})
+		}
+		for _, change := range with {
+			change(&config)
+		}
+		url := startAuthServer(t, config)
 		return authority{issuer: url, tokenURL: url + "/token", clientAuth: auth}
 	}
 }

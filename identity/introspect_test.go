@@ -171,7 +171,7 @@ func TestIntrospectionFaults(t *testing.T) {
 	good := `"sub":"user:alice","aud":"toolgate","exp":1900000000`
 	for name, f := range map[string]devissuer.Faults{
 		"500": {IntrospectStatus: 500}, "401": {IntrospectStatus: 401}, "204": {IntrospectStatus: 204}, "reset": {Reset: true},
-		"redirect": {Redirect: elsewhere.URL}, "huge": {HugeBody: 1 << 20}, "html": {IntrospectBody: "<html>"}, "a list": {IntrospectBody: "[true]"},
+		"redirect": {Redirect: elsewhere.URL}, "huge": {HugeBody: 1 << 20}, "html": {IntrospectBody: "<html>"}, "a list": {IntrospectBody: "[true]"}, "good and too large": {IntrospectBody: `{"active":true,` + good + `}` + strings.Repeat(" ", maxAnswer)},
 		"two values": {IntrospectBody: `{"active":true,` + good + `}{}`}, "500 that says yes": {IntrospectStatus: 500, IntrospectBody: `{"active":true,` + good + `}`},
 	} {
 		w.idp.SetFaults(f)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
 )
 
 const (
@@ -39,6 +41,7 @@ type issuer struct {
 	guarded     []string // claim names of which no case variant may appear
 	keys        *keySet
 	opaque      *introspector // nil: none
+	oidc        oidc.Config   // of go-oidc's verifier
 }
 
 func newIssuer(c Issuer, now func() time.Time) (*issuer, error) {
@@ -59,6 +62,11 @@ func newIssuer(c Issuer, now func() time.Time) (*issuer, error) {
 		for _, t := range c.Types {
 			i.types = append(i.types, normalType(t))
 		}
+	}
+	i.oidc = oidc.Config{
+		SupportedSigningAlgs: i.algorithms,
+		SkipClientIDCheck:    true, // check looks for any of several audiences
+		SkipExpiryCheck:      true, // check applies our leeway; go-oidc has none for exp and five minutes for nbf
 	}
 	i.guarded = guardedNames(i.claims, i.require, i.match)
 	i.keys = newKeySet(c, now)

@@ -28,7 +28,7 @@ func (k joseKeys) VerifySignature(_ context.Context, token string) ([]byte, erro
 }
 
 // TestOtherVerifiersAgree: what is accepted here, go-oidc and go-jose accept too and read the same in it, and a signature that is broken
-// anywhere they refuse as well. Our verifier reads a token once, and does not hand it to them.
+// anywhere they refuse as well. In our verifier go-oidc has signatures checked by our key set; here go-jose does it.
 func TestOtherVerifiersAgree(t *testing.T) {
 	w := newWorld(t, func(i *Issuer) { i.Algorithms = asymmetric }, asymmetric...)
 	other := oidc.NewVerifier(w.idp.URL(), joseKeys{w.idp.Keys().Keys}, &oidc.Config{ClientID: "toolgate", SupportedSigningAlgs: asymmetric, Now: w.Now})

@@ -11,6 +11,7 @@ import (
 
 // rawToken is a token that was taken apart and not yet verified. Nothing in it may be trusted.
 type rawToken struct {
+	text          string
 	signed        string // header and payload as they were signed (RFC 7515, section 5.2)
 	signature     []byte
 	payload       []byte
@@ -30,7 +31,7 @@ func parseToken(token string) (*rawToken, error) {
 	if !ok1 || !ok2 {
 		return nil, invalid("malformed")
 	}
-	t := &rawToken{signed: token[:len(protected)+1+len(payload)]}
+	t := &rawToken{text: token, signed: token[:len(protected)+1+len(payload)]}
 	if err := t.readHeader(protected); err != nil {
 		return nil, err
 	}

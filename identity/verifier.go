@@ -77,7 +77,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	generation, err := iss.verifySignature(ctx, parts)
+	generation, err := iss.verify(ctx, parts)
 	if err != nil {
 		return nil, err
 	}

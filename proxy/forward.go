@@ -110,8 +110,8 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	}
 	start := time.Now()
 	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
-	if err == nil && cred != nil && res.StatusCode == http.StatusUnauthorized {
-		res, cred, err = c.renewed(ctx, to, res, upgrade, cred)
+	if err == nil && cred != nil {
+		res, cred, err = c.secondTry(ctx, to, out, res, upgrade, cred)
 	}
 	c.rec.UpstreamTime = time.Since(start)
 	to.answer()
@@ -137,7 +137,7 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 
 // roundTrip chooses the way out by the client's protocol: an h1 client gains nothing from an h2 upstream and pays for it.
 func (c *call) roundTrip(ctx context.Context, to *client, out *http.Request, upgrade bool, cred *broker.Credential) (*http.Response, error) {
-	u := c.upstream()
+	u := c.upstream(cred)
 	switch {
 	case upgrade:
 		keepAgent(out)

@@ -135,7 +135,10 @@ func (g *Gates) Ready(ctx context.Context) error {
 }
 
 // drop removes cached credentials of the calls that a revocation covers.
-func (g *Gates) drop(match func(broker.Key) bool) int { return g.broker.Drop(match) }
+func (g *Gates) drop(match func(broker.Key) bool) int {
+	g.dropConnections(match)
+	return g.broker.Drop(match)
+}
 
 // listener returns the configuration of a listener. A name that has none serves no tool.
 func (g *Gates) listener(name string) *config.Listener {

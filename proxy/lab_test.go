@@ -132,7 +132,7 @@ func (l *lab) startUpstreams() {
 	l.write("upstream-ca.crt", string(ca.PEM()))
 	l.tls = httptest.NewUnstartedServer(l.mux)
 	l.tls.EnableHTTP2 = true
-	l.tls.TLS = &tls.Config{Certificates: []tls.Certificate{*leaf}}
+	l.tls.TLS = &tls.Config{Certificates: []tls.Certificate{*leaf}, ClientAuth: tls.RequestClientCert}
 	l.tls.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	l.tls.StartTLS()
 	l.plain = httptest.NewServer(l.mux)

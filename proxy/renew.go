@@ -37,3 +37,34 @@ func (c *call) renewed(ctx context.Context, to *client, res *http.Response, upgr
 	res, err = c.roundTrip(ctx, to, out, upgrade, next)
 	return res, next, err
 }
+
+// secondTry sends a request again whose credential was refused, where another one or another proof of it may be taken.
+func (c *call) secondTry(ctx context.Context, to *client, out *http.Request, res *http.Response, upgrade bool, cred *broker.Credential) (*http.Response, *broker.Credential, error) {
+	switch {
+	case cred.Answered(out, res): // nothing but the proof's nonce was refused
+		res, err := c.sendAgain(ctx, to, res, upgrade, cred)
+		return res, cred, err
+	case res.StatusCode == http.StatusUnauthorized:
+		return c.renewed(ctx, to, res, upgrade, cred)
+	}
+	return res, cred, nil
+}
+
+// sendAgain sends the request once more with the same credential, put on anew.
+func (c *call) sendAgain(ctx context.Context, to *client, res *http.Response, upgrade bool, cred *broker.Credential) (*http.Response, error) {
+	if !to.body.resendable() {
+		return res, nil
+	}
+	out := c.request(to.r, &to.body, upgrade)
+	if err := c.put(ctx, to, out, cred, to.body.held); err != nil {
+		return res, nil
+	}
+	_, _ = io.CopyN(io.Discard, res.Body, maxUnwanted)
+	_ = res.Body.Close()
+	c.rec.Attempt = 2
+	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
+	if err == nil {
+		cred.Answered(out, res)
+	}
+	return res, err
+}

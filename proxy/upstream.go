@@ -22,6 +22,8 @@ type upstream struct {
 	h1     *h1Pool
 	ws     *http.Transport // for upgrades
 	h2     *h2Way          // for h2 clients
+
+	certified certified // connections made with client certificates
 }
 
 // dialer connects to targets for tools: directly, through the operator's upstream proxy, or through an egress gateway.
@@ -90,7 +92,7 @@ func newUpstream(tool string, d dialer, roots *x509.CertPool, limits config.Limi
 		at, _ := ctx.Value(attemptsKey{}).(*egress.Attempts)
 		return d.Dial(ctx, tool, host, uint16(port), at)
 	}
-	u := &upstream{dialer: d}
+	u := &upstream{dialer: d, certified: certified{tool: tool, dialer: d, roots: roots, limits: limits}}
 	u.ws = newTransport(dial, roots, limits)
 	u.ws.Protocols.SetHTTP1(true)
 	u.h1 = newH1Pool(tool, d, u.ws.TLSClientConfig, limits)
@@ -121,4 +123,5 @@ func (u *upstream) retire() {
 	u.h1.retire()
 	u.ws.CloseIdleConnections()
 	u.h2.streams.CloseIdleConnections()
+	u.certified.retire()
 }

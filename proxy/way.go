@@ -7,12 +7,14 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/audit"
+	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/egress"
 	"github.com/toolgate/toolgate/identity"
@@ -181,6 +183,19 @@ func (w *way) drop(which func(*callerWay) bool) {
 	}
 }
 
+// each calls f with the pools of each caller, without holding the lock. A nil way has none.
+func (w *way) each(f func(tool string, u *upstream)) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	all := maps.Clone(w.callers)
+	w.mu.Unlock()
+	for key, u := range all {
+		f(key.tool, u.upstream)
+	}
+}
+
 // retire closes what idles. A nil way has nothing.
 func (w *way) retire() {
 	if w == nil {
@@ -246,8 +261,16 @@ func (c *call) dialer() dialer {
 	return c.gates.upstreams[c.tool.Name].dialer
 }
 
-// upstream returns the pools for the call.
-func (c *call) upstream() *upstream {
+// upstream returns the pools for the call, by its credential; nil: none.
+func (c *call) upstream(cred *broker.Credential) *upstream {
+	u := c.pools()
+	if cred == nil || cred.Certificate() == nil {
+		return u
+	}
+	return u.certified.pool(cred.Ref().Binding, cred.Certificate())
+}
+
+func (c *call) pools() *upstream {
 	if w := c.gates.way; w != nil {
 		return w.upstream(c.tool.Name, c.token)
 	}

@@ -7,14 +7,15 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,6 +63,7 @@ const awsBindings = `    - name: objects
         subject: caller
         services: [s3, sqs, dynamodb]
         regions: [eu-central-1, eu-west-1]
+        maxBody: 1000
 `
 
 // amazon is S3, SQS and DynamoDB as far as one needs to be for an SDK, with every signature verified.
@@ -101,6 +103,11 @@ func (a *amazon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.object(w, r, body)
 	case "sqs":
 		var m struct{ MessageBody string }
+		if form, err := url.ParseQuery(string(body)); err == nil && form.Get("Action") == "SendMessage" { // as older SDKs say it
+			sum := md5.Sum([]byte(form.Get("MessageBody")))
+			_, _ = fmt.Fprintf(w, `<SendMessageResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/"><SendMessageResult><MessageId>m-1</MessageId><MD5OfMessageBody>%s</MD5OfMessageBody></SendMessageResult></SendMessageResponse>`, hex.EncodeToString(sum[:]))
+			return
+		}
 		if json.Unmarshal(body, &m) != nil {
 			http.Error(w, "JSON", http.StatusBadRequest)
 			return
@@ -258,8 +265,8 @@ func TestAWSRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for reason, url := range map[string]string{"presigned": presigned.URL, "not_signed": "https://" + address(s3Host, port) + "/b/k"} {
-		res, err := client.Get(url)
+	for reason, to := range map[string]string{"presigned": presigned.URL, "not_signed": "https://" + address(s3Host, port) + "/b/k"} {
+		res, err := client.Get(to)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,6 +274,23 @@ func TestAWSRefuses(t *testing.T) {
 		_ = res.Body.Close()
 		if res.StatusCode != http.StatusForbidden || !strings.Contains(string(text), "Reason: "+reason) {
 			t.Errorf("%s: %d %s", reason, res.StatusCode, text)
+		}
+	}
+	// A body that is too large to be signed, of a length that is known and of one that is not.
+	for _, body := range []io.Reader{strings.NewReader(strings.Repeat("x", 1001)), io.LimitReader(pattern{}, 5000)} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://"+address(strictHost, port)+"/b/k", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIAPLACEHOLDER/20260101/eu-west-1/s3/aws4_request, SignedHeaders=host, Signature=00")
+		res, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusForbidden || !strings.Contains(string(text), "larger than the 1000 bytes") {
+			t.Errorf("a large body: %d %s", res.StatusCode, text)
 		}
 	}
 	if len(a.signed) != before {
@@ -290,29 +314,38 @@ func (h *hearing) Do(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// TestBotocore: the SDK for Python, set up by environment as a tool's container is.
+// TestBotocore: the SDK for Python, set up by environment as a tool's container is. Debian's is years older than what pip installs, and
+// signs otherwise; both are tried where they are there.
 func TestBotocore(t *testing.T) {
-	python := program(t, "python3")
-	if out, err := exec.Command(python, "-c", "import botocore").CombinedOutput(); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("MISSING with CI=true: python3-botocore is not installed: %s", out)
+	var pythons []string
+	for _, python := range []string{"/usr/bin/python3", program(t, "python3")} {
+		if exec.Command(python, "-c", "import botocore").Run() == nil && !slices.Contains(pythons, python) {
+			pythons = append(pythons, python)
 		}
-		t.Skipf("NOT TESTED: python3-botocore is not installed: %s", out)
 	}
-	a, s, w, port := newAmazon(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, python, filepath.Join("testdata", "tool_aws.py"), port)
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "HTTPS_PROXY=" + s.proxyURL().String(), "AWS_CA_BUNDLE=" + w.path("intercept-ca.pem"),
-		"AWS_ACCESS_KEY_ID=AKIAPLACEHOLDER", "AWS_SECRET_ACCESS_KEY=placeholder", "AWS_REGION=eu-central-1", "AWS_DEFAULT_REGION=eu-central-1",
+	if len(pythons) == 0 && os.Getenv("CI") == "true" {
+		t.Fatal("MISSING with CI=true: python3-botocore is not installed")
+	} else if len(pythons) == 0 {
+		t.Skip("NOT TESTED: python3-botocore is not installed")
 	}
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) || err != nil || !strings.Contains(string(out), "all done") {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if len(a.signed) < 7 || strings.Contains(string(out), "SECRET") {
-		t.Errorf("%d requests came\n%s", len(a.signed), out)
+	for _, python := range pythons {
+		t.Run(python, func(t *testing.T) {
+			a, s, w, port := newAmazon(t)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, python, filepath.Join("testdata", "tool_aws.py"), port)
+			cmd.Env = []string{
+				"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "HTTPS_PROXY=" + s.proxyURL().String(), "AWS_CA_BUNDLE=" + w.path("intercept-ca.pem"),
+				"AWS_ACCESS_KEY_ID=AKIAPLACEHOLDER", "AWS_SECRET_ACCESS_KEY=placeholder", "AWS_DEFAULT_REGION=eu-central-1",
+			}
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "all done") || strings.Contains(string(out), "SECRET") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			t.Logf("%s", out)
+			if len(a.signed) < 11 {
+				t.Errorf("%d requests came", len(a.signed))
+			}
+		})
 	}
 }

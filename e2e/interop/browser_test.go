@@ -19,7 +19,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-var update = flag.Bool("update", false, "write the pictures of docs/img anew")
+var update = flag.Bool("update", false, "write the pictures of docs/img and the table of docs/interop.md anew")
 
 // chromium is a browser's process.
 type chromium struct{ ctx context.Context }

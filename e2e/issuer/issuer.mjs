@@ -9,15 +9,24 @@
 //    actor:     {issuer, audience, jwks},        and whose actor tokens
 //    resources: {"https://api.example": "scope-a scope-b"},
 //    people:    {"u-1": {email: "alice@example.com"}},  who can log in, with their claims
-//    login:     "u-1"}                             which of them does, without being asked; missing: nobody, access_denied
+//    login:     "u-1",                            which of them does, without being asked; missing: nobody, access_denied
+//    nonce:     true,                             proofs of DPoP need a nonce
+//    grants:    {issuer, clients: {"https://as.example": "client id there"}}}
+//                                                 who gives identity assertion grants (ID-JAG) under that name, and to whom they are
+//
+// DPoP at the token endpoint and at /me, introspection and revocation are oidc-provider's own, too. A token for the audience "userinfo"
+// is opaque and good for /me.
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { Provider, errors } from 'oidc-provider';
+import validateDpop from 'oidc-provider/lib/helpers/validate_dpop.js';
+import { applyDpopBinding } from 'oidc-provider/lib/helpers/grant_common.js';
 import * as jose from 'jose';
 
 const exchange = 'urn:ietf:params:oauth:grant-type:token-exchange';
 const jwtType = 'urn:ietf:params:oauth:token-type:jwt';
+const grantType = 'urn:ietf:params:oauth:token-type:id-jag';
 const accessTokenType = 'urn:ietf:params:oauth:token-type:access_token';
 
 const lines = createInterface({ input: process.stdin });
@@ -50,15 +59,20 @@ const provider = new Provider(url, {
   conformIdTokenClaims: false,
   cookies: { keys: [crypto.randomUUID()] },
   extraTokenClaims: (ctx) => ({ act: ctx.state.act }),
-  findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id, ...config.people[id] }) }),
+  findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id, ...config.people?.[id] }) }),
   interactions: { url: (ctx, interaction) => `/interaction/${interaction.uid}` },
   pkce: { required: () => true },
   features: {
     devInteractions: { enabled: false },
+    dPoP: { enabled: true, nonceSecret: crypto.getRandomValues(Buffer.alloc(32)), requireNonce: () => config.nonce === true },
+    introspection: { enabled: true },
+    revocation: { enabled: true },
     resourceIndicators: { enabled: true, getResourceServerInfo: resourceServer },
   },
   jwks: { keys: [{ ...await jose.exportJWK(privateKey), use: 'sig', alg: 'ES256', kid: 'e2e' }] },
 });
+
+provider.proxy = true; // an upstream that ends TLS may stand before /me
 
 async function verify(name, params, trusted) {
   if (params[`${name}_type`] !== jwtType) throw new errors.InvalidRequest(`${name}_type is not supported`);
@@ -100,17 +114,25 @@ function checkMayAct(subject, actor) {
 
 async function tokenExchange(ctx) {
   const { client, params } = ctx.oidc;
+  const subject = await verify('subject_token', params, config.subject);
+  if (params.requested_token_type === grantType) return grant(ctx, subject);
   if ((params.requested_token_type ?? accessTokenType) !== accessTokenType) {
     throw new errors.InvalidRequest('requested_token_type is not supported');
   }
-  const subject = await verify('subject_token', params, config.subject);
   const actor = await verify('actor_token', params, config.actor);
   checkMayAct(subject, actor);
+  const dPoP = await validateDpop(provider, ctx);
+  if (params.audience === 'userinfo') return userinfoToken(ctx, subject, dPoP);
   const rs = target(ctx, params);
   ctx.state.act = { sub: actor.sub, iss: actor.iss, ...(subject.act && { act: subject.act }) };
   const token = new provider.AccessToken({
     accountId: subject.sub, client, gty: 'token_exchange', resourceServer: rs, scope: narrowed(params.scope, rs),
   });
+  await answer(ctx, token, dPoP);
+}
+
+async function answer(ctx, token, dPoP) {
+  await applyDpopBinding(provider, ctx, dPoP, token);
   ctx.body = {
     access_token: await token.save(),
     issued_token_type: accessTokenType,
@@ -118,6 +140,31 @@ async function tokenExchange(ctx) {
     expires_in: token.expiration,
     scope: token.scope,
   };
+}
+
+// userinfoToken gives an opaque token for /me.
+async function userinfoToken(ctx, subject, dPoP) {
+  const { client } = ctx.oidc;
+  const consent = new provider.Grant({ accountId: subject.sub, clientId: client.clientId });
+  consent.addOIDCScope('openid');
+  const token = new provider.AccessToken({
+    accountId: subject.sub, client, grantId: await consent.save(), gty: 'token_exchange', scope: 'openid',
+  });
+  await answer(ctx, token, dPoP);
+}
+
+// grant gives an identity assertion grant (draft-ietf-oauth-identity-assertion-authz-grant-04, section 4.3).
+async function grant(ctx, subject) {
+  const { audience, resource, scope } = ctx.oidc.params;
+  const clients = config.grants?.clients ?? {};
+  if (!Object.hasOwn(clients, audience)) throw new errors.InvalidTarget();
+  const actor = ctx.oidc.params.actor_token && await verify('actor_token', ctx.oidc.params, config.actor);
+  checkMayAct(subject, actor ?? {});
+  const jwt = new jose.SignJWT({ client_id: clients[audience], scope, resource, act: actor && { sub: actor.sub, iss: actor.iss } })
+    .setProtectedHeader({ alg: 'ES256', kid: 'e2e', typ: 'oauth-id-jag+jwt' })
+    .setIssuer(config.grants.issuer).setSubject(subject.sub).setAudience(audience)
+    .setJti(crypto.randomUUID()).setIssuedAt().setExpirationTime('2m');
+  ctx.body = { access_token: await jwt.sign(privateKey), issued_token_type: grantType, token_type: 'N_A', expires_in: 120, scope };
 }
 
 provider.registerGrantType(exchange, tokenExchange, [

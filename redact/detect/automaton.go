@@ -19,11 +19,6 @@ const rowBits = 6
 
 // newAutomaton builds the automaton of words, which are in lower case and have at most 63 different bytes.
 func newAutomaton(words []string) *automaton {
-	t := &trie{nodes: make([]trieNode, 1)}
-	for w, s := range words {
-		t.add(s, w)
-	}
-	t.link()
 	a := &automaton{}
 	columns := uint8(0)
 	for _, s := range words {
@@ -40,17 +35,23 @@ func newAutomaton(words []string) *automaton {
 	if columns >= 1<<rowBits {
 		panic("detect: too many different bytes in the words of rules")
 	}
+	t := &trie{class: &a.class, nodes: make([]trieNode, 1)}
+	for w, s := range words {
+		t.add(s, w)
+	}
+	t.link()
 	t.fill(a)
 	return a
 }
 
 type trieNode struct {
-	children [256]uint16
+	children [1 << rowBits]uint16
 	fail     uint16
 	words    []int
 }
 
 type trie struct {
+	class *[256]uint8
 	nodes []trieNode
 	order []uint16 // by depth
 }
@@ -58,11 +59,12 @@ type trie struct {
 func (t *trie) add(s string, word int) {
 	n := uint16(0)
 	for i := 0; i < len(s); i++ {
-		c := t.nodes[n].children[s[i]]
+		k := t.class[s[i]]
+		c := t.nodes[n].children[k]
 		if c == 0 {
 			t.nodes = append(t.nodes, trieNode{})
 			c = uint16(len(t.nodes) - 1)
-			t.nodes[n].children[s[i]] = c
+			t.nodes[n].children[k] = c
 		}
 		n = c
 	}
@@ -114,10 +116,8 @@ func (t *trie) fill(a *automaton) {
 	a.out = make([]output, 1)
 	for n := range t.nodes {
 		row := int(number[n]) << rowBits
-		for b := range t.nodes[n].children {
-			if c := a.class[b]; c != 0 && (b < 'A' || b > 'Z') {
-				a.next[row+int(c)] = number[t.nodes[n].children[b]]
-			}
+		for k, c := range t.nodes[n].children {
+			a.next[row+k] = number[c]
 		}
 		for _, w := range t.nodes[n].words {
 			a.out = append(a.out, output{word: uint16(w), next: a.outs[number[n]]})

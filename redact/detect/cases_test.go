@@ -3,6 +3,7 @@ package detect
 import (
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -17,7 +18,12 @@ var cases = []struct{ class, text string }{
 	{Token, `see https://hooks.slack.com «https://hooks.slack.com/serv` + `ices/T0ABC12345/B0DEF67890/aBcDeFgHiJkLmNoPqRsTuVwX»`},
 	{Token, `twilio «S` + `K0123456789abcdef0123456789abcdeF» [REDACTED:token]`},
 	{"", `the keyword facebook and a hash da39a3ee5e6b4b0d3255bfef95601890afd80709`},
+	{Token, `<add key="Password" value="«four words of secret»" />`},
 	{"", `AKIAIOSFODNN7EXAMPLE`},
+	{"", `gh` + `p_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa`},
+	{"", `cache_auth = "server-endpoint-9f8e7d6c"`},
+	{"", `charset_key = "abcdefghijklmnopqrstuvwxyz0123"`},
+	{Token, `charset_key = "«bcdefghijklm4nopqrstuvwxyz0123»"`},
 	{"", `github.com/foo/bar, glpat-xxxxxxxx, sk-learn, secretary, tokenizer, keyboard = something`},
 
 	// JSON Web Tokens.
@@ -57,6 +63,7 @@ var cases = []struct{ class, text string }{
 	{Credential, `{\"apiToken\":\"«ab12cd34ef»\"}`},
 	{Credential, `API key = «zx81spectrum48k»`},
 	{"", `password=$PASSWORD token: ${TOKEN} secret={{ secret }} pwd=<your password>`},
+	{"", `{"key":"[REDACTED:token]":"A2b3C4d5e6"}`},
 	{"", `next_page_token=abc123def csrf_token: 1234abcd`},
 	{"", `the password is required. token: string, secret: optional`},
 
@@ -218,4 +225,54 @@ func TestSwitchedOff(t *testing.T) {
 			t.Errorf("%q: %q", around, got)
 		}
 	}
+}
+
+// Where the small matcher gives up, package regexp finds the same.
+func TestSlowly(t *testing.T) {
+	set := allOf(t)
+	for _, c := range cases {
+		text, want := split(c.text)
+		for _, r := range set.rules {
+			fast := &scanner{Set: set, tried: map[*rule]int{}, slow: map[*rule]int{}}
+			fast.begin([]byte(text))
+			fast.window(r, 0)
+			slow := &scanner{Set: set, tried: map[*rule]int{}, slow: map[*rule]int{}}
+			slow.begin([]byte(text))
+			slow.slowly(r, 0)
+			if f, s := merge(fast.spans), merge(slow.spans); c.class == Token && len(want) == 1 && len(f) != len(s) {
+				t.Errorf("%s in %s: %v, and slowly %v", r.id, text, f, s)
+			}
+			if slow.try(r, 0); len(merge(slow.spans)) > 1 {
+				t.Errorf("%s is tried again", r.id)
+			}
+		}
+	}
+}
+
+// TestGaveUp: what makes the small matcher give up is looked at all the same.
+func TestGaveUp(t *testing.T) {
+	set := allOf(t)
+	r := &rule{id: "slow", expr: `(?:a|aa|aaa)*(?:a|aa)*b(secret)`, group: firstGroup}
+	r.lazy()
+	c := &scanner{Set: set, tried: map[*rule]int{}, slow: map[*rule]int{}}
+	c.begin([]byte(strings.Repeat("a", 60) + " absecret"))
+	if c.try(r, 0); len(c.spans) != 1 || c.spans[0] != (Span{63, 69, Token}) {
+		t.Errorf("%v", c.spans)
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	set := allOf(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for _, c := range cases {
+				text, want := split(c.text)
+				if got := set.Scan(nil, []byte(text), ""); len(got) != len(want) {
+					t.Errorf("%s: %v", text, got)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

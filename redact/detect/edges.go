@@ -30,7 +30,8 @@ const (
 // edges looks once more at what stands right beside what was found: as soon as that is masked, a delimiter stands there, and what
 // was the middle of a word is the end of one. Without it, masking twice would mask more than masking once.
 func (c *scanner) edges() {
-	text, open, begun := c.text, c.open, c.begun
+	text, begun := c.text, c.begun
+	c.least = c.open
 	for range rounds {
 		c.spans = merge(c.spans)
 		known := len(c.spans)
@@ -56,7 +57,7 @@ func (c *scanner) edges() {
 		}
 		c.widen()
 	}
-	c.open, c.begun = open, begun
+	c.open, c.begun = c.least, begun
 }
 
 // piece scans a part of the text, which begins at an offset, and keeps what touches the edge.
@@ -65,6 +66,9 @@ func (c *scanner) piece(text []byte, at, edge int) {
 	c.begin(text)
 	c.words()
 	c.marks()
+	if at == edge && len(text) < beside && c.open <= 2 {
+		c.least = min(c.least, at+c.open) // it may go on behind the text
+	}
 	kept := c.spans[:before]
 	for _, s := range c.spans[before:] {
 		s.Start, s.End = s.Start+at, s.End+at

@@ -9,7 +9,6 @@ const (
 	markEquals
 	markColon
 	markPlus
-	markLetters // "b" of bc1…, and letters that begin an IBAN are found from their digits
 )
 
 var marked = func() (m [256]mark) {

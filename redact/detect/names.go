@@ -73,10 +73,10 @@ func (c *scanner) pair(at int) {
 		return // the class of a placeholder is nobody's name
 	}
 	to := valueEnd(c.text, from, quote)
-	if to == len(c.text) || quote != 0 && c.text[to] != quote && len(c.text)-from < maxValue {
+	if len(bytes.Trim(c.text[to:min(len(c.text), to+maxName)], closing)) == 0 && len(c.text)-to < maxName || quote != 0 && c.text[to] != quote && len(c.text)-from < maxValue {
 		c.touch(from)
 	}
-	value := c.text[from:to]
+	value := plain(c.text[from:to])
 	if len(value) < 6 || template(value) || !varied(value) && (quote == 0 && len(value) < 24 || identifier(value)) || entropy(value) < 2 || prose(value) && !in(c.text[end], "\"'\\") {
 		return
 	}
@@ -98,7 +98,7 @@ func separator(text []byte, at int) (from int, quote byte) {
 	for at < len(text) && at-op < 3 && in(text[at], "=:>|?") {
 		at++
 	}
-	if op == at || string(text[op:at]) == ">" || string(text[op:at]) == "|" || string(text[op:at]) == "?" || string(text[op:at]) == "==" {
+	if op == at || string(text[op:at]) == ">" || string(text[op:at]) == "|" || string(text[op:at]) == "?" {
 		return -1, 0
 	}
 	at = run(text, at, &blank)
@@ -113,8 +113,11 @@ func separator(text []byte, at int) (from int, quote byte) {
 
 var (
 	blank     = classOf(func(b byte) bool { return b == ' ' || b == '\t' })
-	pairValue = classOf(func(b byte) bool { return b > ' ' && b != 0x7f && !in(b, "\"'`<>,;&)}") })
+	pairValue = classOf(func(b byte) bool { return b > ' ' && b != 0x7f && !in(b, "\"'`<>,;&") })
 )
+
+// closing are signs that end a sentence or an object rather than a value.
+const closing = ".:\\])}"
 
 // maxValue bounds a value; a longer one is a text.
 const maxValue = 4 << 10
@@ -135,25 +138,56 @@ func valueEnd(text []byte, at int, quote byte) int {
 		}
 	}
 	end := at + run(text[at:min(len(text), at+maxValue)], 0, &pairValue)
-	for end > at && in(text[end-1], ".:\\]") {
+	for end > at && in(text[end-1], closing) {
 		end--
 	}
 	return end
 }
 
-// hide masks a value, but for the placeholders in it: they stay as they are, so that masking twice changes nothing.
-func (c *scanner) hide(start, end int, class string) {
-	for start < end {
-		i := bytes.Index(c.text[start:end], []byte(placeholder))
-		if i < 0 {
-			break
+// plain returns the longest piece of a value that is outside of placeholders: that is what remains to be judged.
+func plain(value []byte) (longest []byte) {
+	for {
+		i := bytes.Index(value, []byte(placeholder))
+		n := 0
+		if i >= 0 {
+			n = placeholderLen(value[i:])
 		}
-		n := placeholderLen(c.text[start+i:])
+		if i >= 0 && n == 0 && len(value)-i < len(placeholder)+16 {
+			n = len(value) - i // its "]" was taken for the text's
+		}
 		if n == 0 {
-			break
+			i = len(value)
 		}
-		c.found(start, start+i, class)
+		if i > len(longest) {
+			longest = value[:i]
+		}
+		if i+n >= len(value) {
+			return longest
+		}
+		value = value[i+n:]
+	}
+}
+
+// hide masks a value, but for the placeholders in it: they stay as they are, and so do signs that are left beside them, so that
+// masking twice changes nothing.
+func (c *scanner) hide(start, end int, class string) {
+	for first := true; start < end; first = false {
+		i := bytes.Index(c.text[start:end], []byte(placeholder))
+		n := 0
+		if i >= 0 {
+			n = placeholderLen(c.text[start+i:])
+		}
+		if n == 0 {
+			if first || bytes.IndexFunc(c.text[start:end], secretive) >= 0 {
+				c.found(start, end, class)
+			}
+			return
+		}
+		if bytes.IndexFunc(c.text[start:start+i], secretive) >= 0 {
+			c.found(start, start+i, class)
+		}
 		start += i + n
 	}
-	c.found(start, max(start, end), class)
 }
+
+func secretive(r rune) bool { return r >= 0x80 || wordByte[r] }

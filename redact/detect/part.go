@@ -1,6 +1,10 @@
 package detect
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/toolgate/toolgate/redact/detect/pattern"
+)
 
 const (
 	// Hold bounds what Part holds back, in bytes: it is longer by 512 than the longest match that has a bound.
@@ -13,22 +17,23 @@ const (
 type Begun struct {
 	// Class is what it is; empty for nothing.
 	Class string
-	until string // what ends it; empty if any byte does that is in no token
+	until string       // what ends it, or
+	stop  *pattern.Set // what goes on with it
+	tail  []byte       // the last bytes that were skipped, which may begin what ends it
 }
 
-// End returns the offset in the text that follows at which what has begun is over, or -1 if it goes on to the text's end. The
-// end may be split: where there is none, keep the last 128 bytes of the text and ask again with what follows.
-func (b Begun) End(text []byte) int {
-	if b.until != "" {
-		if i := bytes.Index(text, []byte(b.until)); i >= 0 {
-			return i + len(b.until)
-		}
-		return -1
+// Skip returns how much of the text that follows belongs to what has begun, and whether it is over.
+func (b *Begun) Skip(text []byte) (n int, over bool) {
+	if b.until == "" {
+		n = run(text, 0, b.stop)
+		return n, n < len(text)
 	}
-	if i := run(text, 0, &runByte); i < len(text) {
-		return i
+	both := append(b.tail, text...)
+	if i := bytes.Index(both, []byte(b.until)); i >= 0 {
+		return i + len(b.until) - len(b.tail), true
 	}
-	return -1
+	b.tail = append([]byte(nil), both[max(0, len(both)-len(b.until)+1):]...)
+	return len(text), false
 }
 
 // Part scans a part of a text that goes on, as Scan does, and tells what is sure. No span begins before open and goes beyond it; what
@@ -36,7 +41,8 @@ func (b Begun) End(text []byte) int {
 // before it. At the end of the text Scan says what the rest is.
 //
 // What is held back is mostly the last word, at most Hold bytes. Of what is longer and has begun for sure, such as a private key, begun
-// tells how to go on: the caller masks it as begun.Class from open to where begun.End says, and keeps nothing of it.
+// tells how to go on: the caller masks all from open on as begun.Class, keeps nothing of it, and gives what follows to begun.Skip.
+// A secret that is longer than Hold and has quotes or brackets in it is masked up to the first of them behind that length.
 func (s *Set) Part(dst []Span, text []byte) (spans []Span, open int, begun Begun) {
 	from := len(dst)
 	c := scanners.Get().(*scanner)
@@ -46,6 +52,7 @@ func (s *Set) Part(dst []Span, text []byte) (spans []Span, open int, begun Begun
 	c.done()
 	if last := len(dst) - 1; begun.Class != "" {
 		open = min(open, dst[last].Start)
+		begun.tail = append([]byte(nil), text[max(0, len(text)-len(begun.until)+1):]...)
 		return settle(dst, from, open), open, begun
 	}
 	least := len(text) - Hold
@@ -56,7 +63,12 @@ func (s *Set) Part(dst []Span, text []byte) (spans []Span, open int, begun Begun
 		return settle(dst, from, open), open, Begun{}
 	}
 	if last := len(dst) - 1; last >= from && dst[last].End == len(text) && dst[last].Start < least {
-		return settle(dst, from, dst[last].Start), dst[last].Start, Begun{Class: dst[last].Class}
+		p := dst[last]
+		begun = Begun{Class: p.Class, stop: &runByte}
+		if p.Class == SignedURL || p.Class == Credential || p.Class == Userinfo {
+			begun.stop = &valueByte
+		}
+		return settle(dst, from, p.Start), p.Start, begun
 	}
 	open = least
 	for _, p := range dst[from:] {

@@ -24,11 +24,10 @@ func (f *figures) american(text []byte) (start int, ok bool) {
 	if f.sep == 1 && !bracket {
 		return 0, false
 	}
-	for at > 0 && (text[at-1] == '+' || text[at-1] == ' ' && at > 2 && text[at-2] == '1' && text[at-3] == '+') {
-		if text[at-1] == '+' {
-			at--
-			continue
-		}
+	switch {
+	case at > 0 && text[at-1] == '+':
+		at--
+	case at > 2 && string(text[at-3:at]) == "+1 ":
 		at -= 3
 	}
 	return at, true

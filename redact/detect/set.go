@@ -57,6 +57,7 @@ type scanner struct {
 	slow    map[*rule]int // up to where a rule has been matched slowly
 	named   []byte        // a name and its value, as text
 	open    int           // from where the end of the text may be a part of something
+	least   int           // the same, while edges are looked at
 	begun   Begun
 	blocks  int // up to where PEM blocks have been looked at
 	curls   int // up to where options of curl have been looked at

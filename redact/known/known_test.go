@@ -147,10 +147,20 @@ func TestRemove(t *testing.T) {
 			t.Fatal("one that was not removed is not found")
 		}
 	}
+	for n := range 1000 {
+		in = append(in, fmt.Sprintf("yet-another-token-%d", n))
+		s.Add(secret(in[len(in)-1]))
+	}
+	st := *s.p
+	if bits := len(st.anchors.filter) << 6; bits < 8*st.anchors.live {
+		t.Errorf("a filter of %d bits for %d anchors", bits, st.anchors.live)
+	}
 	for _, v := range in {
 		s.Remove(secret(v))
 	}
-	st := *s.p
+	if bits := len(st.anchors.filter) << 6; 8*st.anchors.stale > bits {
+		t.Errorf("%d anchors were removed from a filter of %d bits", st.anchors.stale, bits)
+	}
 	if st.anchors.live != 0 || len(st.anchors.first) != 0 || len(st.begins.short)+len(st.begins.long) != 0 || len(st.longest) != 0 {
 		t.Errorf("left behind: %d anchors, %d beginnings", st.anchors.live, len(st.begins.short)+len(st.begins.long))
 	}

@@ -1,11 +1,13 @@
 """A tool that uses botocore with keys of no worth. Its argument is the port of the hosts that stand for AWS."""
 import datetime
 import sys
+import types
 
 import botocore.auth
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
 
 port = sys.argv[1]
 session = botocore.session.get_session()
@@ -30,17 +32,28 @@ sqs = client("sqs", "sqs")
 assert sqs.send_message(QueueUrl=f"https://sqs.eu-central-1.amazonaws.com:{port}/1/q", MessageBody="hello")["MessageId"] == "m-1"
 
 table = client("dynamodb", "dynamodb")
-assert table.get_item(TableName="t", Key={"id": {"S": "1"}})["Item"]["id"]["S"] == "DynamoDB_20120810.GetItem"
+assert table.get_item(TableName="table", Key={"id": {"S": "1"}})["Item"]["id"]["S"] == "DynamoDB_20120810.GetItem"
 
 # The sidecar refuses what another service's host is signed for.
 try:
     client("sqs", "s3").send_message(QueueUrl=f"https://s3.eu-central-1.amazonaws.com:{port}/1/q", MessageBody="hello")
-except ClientError as e:
-    assert e.response["ResponseMetadata"]["HTTPStatusCode"] == 403, e
+except (ClientError, ResponseParserError) as e:  # older ones cannot read what is not of AWS
+    assert "403" in str(e), e
 else:
     raise AssertionError("a request to S3 was signed for SQS")
 
 # A clock that is wrong does not matter: the sidecar's counts.
-botocore.auth.get_current_datetime = lambda remove_tzinfo=True: datetime.datetime(2001, 1, 1)
+
+
+class Wrong(datetime.datetime):
+    @classmethod
+    def utcnow(cls):
+        return datetime.datetime(2001, 1, 1)
+
+
+if hasattr(botocore.auth, "get_current_datetime"):
+    botocore.auth.get_current_datetime = lambda remove_tzinfo=True: Wrong.utcnow()
+else:
+    botocore.auth.datetime = types.SimpleNamespace(datetime=Wrong)
 assert s3.list_objects_v2(Bucket="b")["KeyCount"] > 0
-print("all done")
+print("all done with botocore", botocore.__version__)

@@ -156,45 +156,42 @@ func Length(re *syntax.Regexp) (least, most int) {
 	case syntax.OpCapture:
 		return Length(re.Sub[0])
 	case syntax.OpStar:
-		return 0, -1
+		return times(re.Sub[0], 0, -1)
 	case syntax.OpPlus:
-		least, _ = Length(re.Sub[0])
-		return least, -1
+		return times(re.Sub[0], 1, -1)
 	case syntax.OpQuest:
-		_, most = Length(re.Sub[0])
-		return 0, most
+		return times(re.Sub[0], 0, 1)
 	case syntax.OpRepeat:
-		l, m := Length(re.Sub[0])
-		if re.Max < 0 || m < 0 {
-			return l * re.Min, -1
-		}
-		return l * re.Min, m * re.Max
+		return times(re.Sub[0], re.Min, re.Max)
 	case syntax.OpConcat:
 		for _, sub := range re.Sub {
 			l, m := Length(sub)
 			least += l
-			if most = most + m; m < 0 || most < m {
-				most = -1 << 20
+			if most < 0 || m < 0 {
+				most = -1
+				continue
 			}
+			most += m
 		}
-		return least, max(most, -1)
 	case syntax.OpAlternate:
-		least = 1 << 20
-		for _, sub := range re.Sub {
+		least, most = Length(re.Sub[0])
+		for _, sub := range re.Sub[1:] {
 			l, m := Length(sub)
 			least = min(least, l)
-			if m < 0 {
-				most = -1 << 20
+			if most < 0 || m < 0 {
+				most = -1
+				continue
 			}
 			most = max(most, m)
-			if m < 0 {
-				most = 1 << 20
-			}
 		}
-		if most >= 1<<20 {
-			most = -1
-		}
-		return least, most
 	}
-	return 0, 0
+	return least, most
+}
+
+func times(re *syntax.Regexp, from, to int) (least, most int) {
+	least, most = Length(re)
+	if to < 0 || most < 0 {
+		return least * from, -1
+	}
+	return least * from, most * to
 }
