@@ -231,7 +231,23 @@ func (t *tour) theKillSwitch(ctx context.Context) (string, error) {
 			return text, err
 		}
 	}
-	return text, nil
+	return text, t.restored(ctx)
+}
+
+// restored waits until no revocation is in force: what the tour invites to try next must not meet its own.
+func (t *tour) restored(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for t.app.kill.Status().Active > 0 {
+		select {
+		case <-ctx.Done():
+			return errors.New("the revocation was not lifted")
+		case <-tick.C:
+		}
+	}
+	return nil
 }
 
 func (t *tour) theMetrics(ctx context.Context) (string, error) {
