@@ -215,6 +215,7 @@ func (t *tour) theKillSwitch(ctx context.Context) (string, error) {
 	began := time.Now()
 	_, err = io.Copy(io.Discard, stream)
 	cut := time.Since(began)
+	t.tool.CloseIdleConnections() // the tunnel of the stream is being reset, and a new call is to have one of its own
 	if err == nil {
 		return name, fmt.Errorf("the stream ended as if it were complete")
 	}
