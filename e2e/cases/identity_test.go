@@ -166,7 +166,11 @@ func skew(t *testing.T, w *world) {
 func separators(t *testing.T, w *world) {
 	began := w.metric(t, "go_memstats_alloc_bytes_total", "")
 	for _, token := range []string{strings.Repeat(".", 1_000_000), strings.Repeat("a", 5<<20), strings.Repeat(".", 60_000), strings.Repeat("a.", 30_000), strings.Repeat(".", 16<<10)} {
-		w.as(t, token).is(t, fmt.Sprintf("%d bytes", len(token)), http.StatusProxyAuthRequired, http.StatusRequestHeaderFieldsTooLarge)
+		statuses := []int{http.StatusProxyAuthRequired, http.StatusRequestHeaderFieldsTooLarge}
+		if len(token) > 64<<10 {
+			statuses = append(statuses, 0) // who still sends when the answer comes may lose it to the reset of the connection
+		}
+		w.as(t, token).is(t, fmt.Sprintf("%d bytes", len(token)), statuses...)
 	}
 	if n := w.metric(t, "go_memstats_alloc_bytes_total", "") - began; n > 8<<20 {
 		t.Errorf("%d bytes were allocated", n)
