@@ -218,12 +218,20 @@ func TestPlaceholderRepeated(t *testing.T) {
 	json := http.Header{"Content-Type": {"application/json"}}
 	most := maxReplaced / len(long)
 	for name, request := range map[string]func(n int) (string, http.Header, string){
-		"header": func(n int) (string, http.Header, string) { return "/", http.Header{"X-Api-Key": {strings.Repeat(mark1, n)}}, "" },
-		"basic":  func(n int) (string, http.Header, string) { return "/", http.Header{"Authorization": {basicOf(strings.Repeat(mark1, n))}}, "" },
-		"path":   func(n int) (string, http.Header, string) { return "/" + strings.Repeat(mark1, n), nil, "" },
-		"query":  func(n int) (string, http.Header, string) { return "/?" + strings.Repeat("&key="+mark1, n), nil, "" },
-		"json":   func(n int) (string, http.Header, string) { return "/", json.Clone(), `{"auth":{"key":"` + strings.Repeat(mark1, n) + `"}}` },
-		"a list": func(n int) (string, http.Header, string) { return "/", json.Clone(), `{"list":["` + strings.Repeat(mark1+`","`, n) + `"]}` },
+		"header": func(n int) (string, http.Header, string) {
+			return "/", http.Header{"X-Api-Key": {strings.Repeat(mark1, n)}}, ""
+		},
+		"basic": func(n int) (string, http.Header, string) {
+			return "/", http.Header{"Authorization": {basicOf(strings.Repeat(mark1, n))}}, ""
+		},
+		"path":  func(n int) (string, http.Header, string) { return "/" + strings.Repeat(mark1, n), nil, "" },
+		"query": func(n int) (string, http.Header, string) { return "/?" + strings.Repeat("&key="+mark1, n), nil, "" },
+		"json": func(n int) (string, http.Header, string) {
+			return "/", json.Clone(), `{"auth":{"key":"` + strings.Repeat(mark1, n) + `"}}`
+		},
+		"a list": func(n int) (string, http.Header, string) {
+			return "/", json.Clone(), `{"list":["` + strings.Repeat(mark1+`","`, n) + `"]}`
+		},
 		"spread": func(n int) (string, http.Header, string) {
 			h := json.Clone()
 			h["X-Api-Key"] = []string{mark1}
