@@ -100,6 +100,9 @@ func (p *resigned) judge(out *http.Request) (scope awsScope, payload string, r R
 	case !fitsHost(out.URL.Hostname(), scope.service, scope.region):
 		return scope, "", WrongHost
 	}
+	if isS3(scope.service) && postsForm(out) {
+		return scope, "", Presigned
+	}
 	if len(stated) == 0 {
 		return scope, "", ""
 	}

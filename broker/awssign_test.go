@@ -176,11 +176,16 @@ func TestResignedRefuses(t *testing.T) {
 		"presigned, escaped":    {func(r *http.Request) { r.URL.RawQuery = "%58-amz-%63redential=A" }, Presigned},
 		"presigned, semicolon":  {func(r *http.Request) { r.URL.RawQuery = "a=b;x-amz-security-token=A" }, Presigned},
 		"presigned, old":        {func(r *http.Request) { r.URL.RawQuery = "AWSAccessKeyId=A&Signature=b&Expires=1" }, Presigned},
-		"a query of junk":       {func(r *http.Request) { r.URL.RawQuery = "%zz=1" }, Presigned},
-		"unsigned trailer":      {func(r *http.Request) { r.Header.Set(amzContent, unsignedTrailer) }, UnsignedPayload},
-		"chunks":                {func(r *http.Request) { r.Header.Set(amzContent, "STREAMING-AWS4-HMAC-SHA256-PAYLOAD") }, ChunkSigned},
-		"chunks and trailer":    {func(r *http.Request) { r.Header.Set(amzContent, "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER") }, ChunkSigned},
-		"two hashes":            {func(r *http.Request) { r.Header["x-amz-content_sha256"] = []string{"a"}; r.Header.Set(amzContent, "b") }, NotSigned},
+		"a form": {func(r *http.Request) {
+			r.Method = "POST"
+			r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		}, Presigned},
+		"a form, in other letters": {func(r *http.Request) { r.Method = "POST"; r.Header["content_type"] = []string{"Multipart/Form-Data"} }, Presigned},
+		"a query of junk":          {func(r *http.Request) { r.URL.RawQuery = "%zz=1" }, Presigned},
+		"unsigned trailer":         {func(r *http.Request) { r.Header.Set(amzContent, unsignedTrailer) }, UnsignedPayload},
+		"chunks":                   {func(r *http.Request) { r.Header.Set(amzContent, "STREAMING-AWS4-HMAC-SHA256-PAYLOAD") }, ChunkSigned},
+		"chunks and trailer":       {func(r *http.Request) { r.Header.Set(amzContent, "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER") }, ChunkSigned},
+		"two hashes":               {func(r *http.Request) { r.Header["x-amz-content_sha256"] = []string{"a"}; r.Header.Set(amzContent, "b") }, NotSigned},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newResigned(testKeys, time.Now(), "s3", "sqs")

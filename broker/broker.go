@@ -272,7 +272,9 @@ func (b *Broker) Drop(match func(Key) bool) int {
 	for _, c := range dropped {
 		k := c.key()
 		b.observe(Event{Binding: k.Binding, Name: "cache", Result: "drop"})
-		b.revokers[k.Binding].push(c.cred, k.Tenant)
+		for e := c; e != nil; e = e.before { // nobody changes what is out of the cache
+			b.revokers[k.Binding].push(e.cred, k.Tenant)
+		}
 	}
 	return len(dropped)
 }

@@ -18,6 +18,8 @@ type entry struct {
 	until   int64        // in ns, as refresh
 	refresh atomic.Int64 // when the credential should be asked for anew, in ns; 0: never
 	dropped atomic.Bool  // not to be sent any more, whoever still holds the credential
+	refused atomic.Bool  // by an upstream: not to be given out any more
+	before  *entry       // whose place it took; nil: none that has to be revoked. Guarded by Broker.mu
 }
 
 func (e *entry) good(now time.Time) bool { return now.UnixNano() < e.until }
@@ -26,6 +28,22 @@ func (e *entry) good(now time.Time) bool { return now.UnixNano() < e.until }
 func (e *entry) due(now time.Time) bool {
 	at := e.refresh.Load()
 	return at != 0 && now.UnixNano() >= at && e.refresh.CompareAndSwap(at, now.Add(refreshPause).UnixNano())
+}
+
+// maxBefore bounds the credentials of one key that may have to be revoked beside the present one.
+const maxBefore = 16
+
+// follow keeps old, and those before it, as long as an issuer may still take them: the cache gives a credential out for a shorter time than
+// that, and a revocation is to end all of them.
+func (e *entry) follow(old *entry, now time.Time) {
+	last := e
+	for n := 0; old != nil && n < maxBefore; old = old.before {
+		if !old.cred.ended(now) && !old.cred.Same(e.cred) {
+			last.before, last = old, old
+			n++
+		}
+	}
+	last.before = nil
 }
 
 // cache keeps failures apart from credentials, so that a caller who fails often cannot push out what others use. It finds by a hash of the
@@ -52,13 +70,21 @@ func newLRU[V any](size int) *lru.Cache[uint64, V] {
 
 func (c *cache) get(k Key, now time.Time) *entry {
 	at := c.place(k)
-	if e, ok := c.good.Get(at); ok && e.good(now) && e.key() == k && e.cred.alive(now) {
+	if e, ok := c.good.Get(at); ok && e.good(now) && !e.refused.Load() && e.key() == k && e.cred.alive(now) {
 		return e
 	}
 	if c.bad.Len() == 0 {
 		return nil
 	}
 	if e, ok := c.bad.Get(at); ok && e.good(now) && e.key() == k {
+		return e
+	}
+	return nil
+}
+
+// last returns the credential that was kept for k last, whether it may still be given out or not.
+func (c *cache) last(k Key) *entry {
+	if e, ok := c.good.Peek(c.place(k)); ok && e.key() == k {
 		return e
 	}
 	return nil
@@ -80,7 +106,9 @@ func (c *cache) drop(match func(Key) bool) []*entry {
 	var dropped []*entry
 	for _, at := range c.good.Keys() {
 		if e, ok := c.good.Peek(at); ok && match(e.key()) {
-			e.dropped.Store(true)
+			for x := e; x != nil; x = x.before {
+				x.dropped.Store(true)
+			}
 			c.good.Remove(at)
 			dropped = append(dropped, e)
 		}
@@ -96,18 +124,19 @@ func (c *cache) drop(match func(Key) bool) []*entry {
 // An upstream that refuses whatever it is shown must not have the issuer asked at each call.
 const refusedPause = 30 * time.Second
 
-// forget removes e if it is still there and no other of its key has been removed of late. It reports whether e was removed, and whether
-// there is nothing of e left to be given out again.
+// forget has e not given out again if it is still there and no other of its key has been refused of late. It reports whether it did, and
+// whether e is not given out again, by whomever. e stays where a revocation finds it.
 func (c *cache) forget(e *entry, now time.Time) (removed, gone bool) {
 	at := c.place(e.key())
-	if present, ok := c.good.Peek(at); !ok || present != e {
+	if present, ok := c.good.Peek(at); !ok || present != e || e.refused.Load() {
 		return false, !e.dropped.Load()
 	}
 	if last, ok := c.refused.Get(at); ok && now.Sub(last) < refusedPause {
 		return false, false
 	}
 	c.refused.Add(at, now)
-	return c.good.Remove(at), true
+	e.refused.Store(true)
+	return true, true
 }
 
 const maxSkew = 30 * time.Second

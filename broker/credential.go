@@ -76,6 +76,14 @@ func (c *Credential) cacheable() time.Time {
 // alive reports whether its lease, if it has one, is in force.
 func (c *Credential) alive(now time.Time) bool { return c.lease == nil || c.lease.alive(now) }
 
+// ended reports whether it is of no use to anybody any more.
+func (c *Credential) ended(now time.Time) bool {
+	if c.lease != nil {
+		return !c.lease.alive(now)
+	}
+	return over(c.ref.Expires, now)
+}
+
 // Ref returns the description.
 func (c *Credential) Ref() Ref { return c.ref }
 

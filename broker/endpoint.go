@@ -141,6 +141,12 @@ func (ep *endpoint) post(ctx context.Context, form url.Values, h http.Header) (r
 // send makes one request, and tells the breaker what that says of the endpoint.
 func (ep *endpoint) send(ctx context.Context, method, url string, body []byte, h http.Header) (reply, Reason) {
 	r, reason := ep.exchange(ctx, method, url, body, h)
+	ep.tell(ctx, r, reason)
+	return r, reason
+}
+
+// tell has the breaker know what came of a request.
+func (ep *endpoint) tell(ctx context.Context, r reply, reason Reason) {
 	told := reason
 	if reason == "" && r.status >= http.StatusBadRequest {
 		told = refusal(r)
@@ -153,7 +159,6 @@ func (ep *endpoint) send(ctx context.Context, method, url string, body []byte, h
 	default:
 		ep.breaker.answered()
 	}
-	return r, reason
 }
 
 // exchange keeps transport errors here: their texts quote the URL.

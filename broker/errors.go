@@ -69,7 +69,7 @@ const (
 // What was wrong with a request that was to be signed anew.
 const (
 	NotSigned       Reason = "not_signed"       // it has no signature of its own that says for which service and region it is
-	Presigned       Reason = "presigned"        // its URL holds a credential of the tool's own
+	Presigned       Reason = "presigned"        // its URL or its form holds a credential of the tool's own
 	ChunkSigned     Reason = "chunk_signed"     // its body is signed in pieces
 	UnsignedPayload Reason = "unsigned_payload" // its body comes in pieces that no signature may cover
 	WrongService    Reason = "wrong_service"    // for a service that the binding does not list
@@ -80,7 +80,7 @@ const (
 // advice is what whoever wrote the tool can do about a reason.
 var advice = map[Reason]string{
 	NotSigned:       "the tool must sign its request with Signature Version 4 in the Authorization header; any access key does",
-	Presigned:       "a URL that holds a signature or a token is not passed on; let the tool make an ordinary request",
+	Presigned:       "a URL that holds a signature or a token, or a form that may, is not passed on; let the tool make an ordinary request",
 	ChunkSigned:     "a body signed chunk by chunk cannot be signed anew; turn chunked encoding off in the SDK (Java: chunkedEncodingEnabled(false))",
 	UnsignedPayload: "the body comes in unsigned pieces, which the binding passes on only with unsignedPayload: true; or set request_checksum_calculation to when_required in the SDK",
 	WrongService:    "the binding's services do not list the service that the tool signed for",

@@ -125,7 +125,7 @@ func (b *Broker) fly(ctx context.Context, f *flight, bo *bound, key Key, s Subje
 	}
 	f.cred, f.err = cred, err
 	b.observe(Event{Binding: bo.Name, Name: "exchange", Result: result(err), Duration: now.Sub(start)})
-	if b.land(f, key, e, now) {
+	if b.land(f, bo, key, e, now) {
 		b.event(bo, "evict")
 	}
 	if f.dropped { // its waiters get nothing, so nobody else has what it brought
@@ -134,7 +134,7 @@ func (b *Broker) fly(ctx context.Context, f *flight, bo *bound, key Key, s Subje
 }
 
 // land stores what the flight brought, unless it was dropped on the way, and wakes its waiters. It reports an eviction.
-func (b *Broker) land(f *flight, key Key, e *entry, now time.Time) bool {
+func (b *Broker) land(f *flight, bo *bound, key Key, e *entry, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer close(f.done)
@@ -145,7 +145,13 @@ func (b *Broker) land(f *flight, key Key, e *entry, now time.Time) bool {
 	if f.refresh && e.err != nil {
 		return false
 	}
-	return e.good(now) && b.cache.put(key, e)
+	if !e.good(now) {
+		return false
+	}
+	if e.err == nil && bo.revoker != nil {
+		e.follow(b.cache.last(key), now)
+	}
+	return b.cache.put(key, e)
 }
 
 // issue calls the issuer and turns anything but its contract into an Error. A panic would otherwise end the process

@@ -238,6 +238,26 @@ func TestGCPSignedURL(t *testing.T) {
 	}
 }
 
+// A form brings a policy that somebody has signed, by which Cloud Storage would judge it. To other services it is a form.
+func TestGCPForm(t *testing.T) {
+	g := newGoogle(t)
+	cred, err := mustExchanger(t, gcpBinding(t, g.URL)).Issue(t.Context(), alice())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]Reason{
+		"storage.googleapis.com": Presigned, "bucket.storage.googleapis.com": Presigned, "storage.europe-west3.rep.googleapis.com": Presigned,
+		"run.example": "", "storage.googleapis.com.example": "",
+	} {
+		r := &http.Request{Method: "POST", URL: &url.URL{Scheme: "https", Host: host, Path: "/b"}, Header: http.Header{"Content-Type": {"multipart/form-data; boundary=b"}}}
+		if _, err := cred.Apply(r, nil); want != "" {
+			wantReason(t, err, want)
+		} else if err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
 func TestGCPRefusedConfigurations(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*GCP)

@@ -146,10 +146,15 @@ type alone struct {
 }
 
 func (p *alone) place(out *http.Request, body []byte) ([]byte, Reason) {
-	if holdsCredential(out.URL, p.names) {
+	if holdsCredential(out.URL, p.names) || storesAtGoogle(out.URL.Hostname()) && postsForm(out) {
 		return nil, Presigned
 	}
 	return p.placing.place(out, body)
+}
+
+// storesAtGoogle reports whether a host is Cloud Storage's, or a bucket's.
+func storesAtGoogle(host string) bool {
+	return host == "storage.googleapis.com" || strings.HasSuffix(host, ".storage.googleapis.com") || strings.HasPrefix(host, "storage.") && strings.HasSuffix(host, ".rep.googleapis.com")
 }
 
 // googleQuery are the parameters of signed URLs, of both versions, and of tokens in the query.

@@ -291,14 +291,16 @@ func gitHubRefusal(r reply) Reason {
 	return Refused
 }
 
-// revoke ends a token, which is its own proof. One that is not known any more has ended.
+// revoke ends a token, which is its own proof. One that is not known any more has ended: the tool may have seen to that itself, and it must not
+// tell against the App's own key.
 func (is *gitHubApp) revoke(ctx context.Context, v revocation) (Reason, time.Duration) {
-	answer, reason := is.ep.send(ctx, http.MethodDelete, is.conf.APIURL+"/installation/token", nil, gitHubHeader(v.token.Reveal()))
-	switch {
-	case reason != "":
+	answer, reason := is.ep.exchange(ctx, http.MethodDelete, is.conf.APIURL+"/installation/token", nil, gitHubHeader(v.token.Reveal()))
+	if reason == "" && answer.status == http.StatusUnauthorized {
+		answer.status = http.StatusNoContent
+	}
+	is.ep.tell(ctx, answer, reason)
+	if reason != "" {
 		return reason, 0
-	case answer.status == http.StatusUnauthorized:
-		return "", 0
 	}
 	return ended(answer)
 }

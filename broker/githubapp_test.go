@@ -307,6 +307,22 @@ func testGitHubRevocation(t *testing.T, goodbye int) {
 	}
 }
 
+// A tool may end its own tokens. That the App's key were at fault must not be what the next caller hears of it.
+func TestGitHubRevocationsLeaveTheBreakerAlone(t *testing.T) {
+	g := newGitHub(t, nil)
+	g.goodbye = http.StatusUnauthorized
+	seen := new(counter)
+	b, bd := mustNew(t, gitHubBinding(t, g.URL), Options{Observe: seen.observe})
+	for i := range 2 * breakAfter {
+		s := alice()
+		s.Task = fmt.Sprint("task-", i)
+		mustGet(t, b, bd, s)
+	}
+	b.Drop(func(Key) bool { return true })
+	seen.eventually(t, "revocation ok", 2*breakAfter)
+	mustGet(t, b, bd, alice())
+}
+
 func TestGitHubPlaces(t *testing.T) {
 	g := newGitHub(t, nil)
 	for scheme, basic := range map[string]map[string]bool{

@@ -41,7 +41,7 @@ var meanings = map[Reason]meaning{
 	PlaceholderPath:      {"The secret would make `.` or `..` a segment of the path.", "Use another place than the path for this secret."},
 	PlaceholderBody:      {"The body cannot be looked through for placeholders: it is compressed, multipart, or no JSON that all readers read alike.", "Have the tool send plain JSON, or leave JSON places out of `placeholder.in`."},
 	NotSigned:            {"The request has no signature of the tool's that says for which service and region it is.", "Have the tool sign with Signature Version 4 in `Authorization`; any access key does."},
-	Presigned:            {"The URL holds a signature or a token of the tool's own.", "Let the tool make an ordinary request."},
+	Presigned:            {"The URL, or a form, holds a signature or a token of the tool's own.", "Let the tool make an ordinary request."},
 	ChunkSigned:          {"The body is signed chunk by chunk, which cannot be signed anew.", "Turn chunked encoding off in the tool's SDK."},
 	UnsignedPayload:      {"The body comes in pieces that no signature covers.", "Set `unsignedPayload: true`, or `request_checksum_calculation` to `when_required` in the tool's SDK."},
 	WrongService:         {"The tool signed for a service that the binding does not list.", "Add it to `services` if the tool is to have it."},

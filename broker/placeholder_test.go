@@ -185,6 +185,7 @@ func TestPlaceholderLeft(t *testing.T) {
 		"name encoded":          {attempt{"/p?%6bey=" + mark1, nil, ""}, ""},
 		"value encoded":         {attempt{"/p?key=" + strings.ReplaceAll(mark1, "T", "%54"), nil, ""}, ""},
 		"behind a semicolon":    {attempt{"/p?a=1;key=" + mark1, nil, ""}, ""},
+		"its own, then another": {attempt{"/p?key=a;q=" + mark1, nil, ""}, ""},
 		"json":                  {attempt{"/p", json, `{"auth":{"key":"` + mark1 + `"}}`}, "json:$.auth.key"},
 		"json elsewhere":        {attempt{"/p", json, `{"auth":{"pin":"` + mark1 + `"}}`}, ""},
 		"json name":             {attempt{"/p", json, `{"` + mark1 + `":1}`}, ""},
@@ -205,6 +206,42 @@ func TestPlaceholderLeft(t *testing.T) {
 			}
 			if _, _, reason := try(t, replacer(t, key2+"1", surfaces...), c.target, c.h.Clone(), c.body); reason != want {
 				t.Errorf("%s with %v: %q, want %q", name, surfaces, reason, want)
+			}
+		}
+	}
+}
+
+// A body of a megabyte must not become one of gigabytes.
+func TestPlaceholderRepeated(t *testing.T) {
+	long := strings.Repeat(key2, 30_000/len(key2))
+	c := replacer(t, long, "header:X-Api-Key", "basic", "path", "query:key", "json:$.auth.key", "json:$.list[*]")
+	json := http.Header{"Content-Type": {"application/json"}}
+	most := maxReplaced / len(long)
+	for name, request := range map[string]func(n int) (string, http.Header, string){
+		"header": func(n int) (string, http.Header, string) {
+			return "/", http.Header{"X-Api-Key": {strings.Repeat(mark1, n)}}, ""
+		},
+		"basic": func(n int) (string, http.Header, string) {
+			return "/", http.Header{"Authorization": {basicOf(strings.Repeat(mark1, n))}}, ""
+		},
+		"path":  func(n int) (string, http.Header, string) { return "/" + strings.Repeat(mark1, n), nil, "" },
+		"query": func(n int) (string, http.Header, string) { return "/?" + strings.Repeat("&key="+mark1, n), nil, "" },
+		"json": func(n int) (string, http.Header, string) {
+			return "/", json.Clone(), `{"auth":{"key":"` + strings.Repeat(mark1, n) + `"}}`
+		},
+		"a list": func(n int) (string, http.Header, string) {
+			return "/", json.Clone(), `{"list":["` + strings.Repeat(mark1+`","`, n) + `"]}`
+		},
+		"spread": func(n int) (string, http.Header, string) {
+			h := json.Clone()
+			h["X-Api-Key"] = []string{mark1}
+			return "/?key=" + mark1, h, `{"list":["` + strings.Repeat(mark1+`","`, n-2) + `"]}`
+		},
+	} {
+		for n, want := range map[int]Reason{most: "", most + 1: PlaceholderLeft} {
+			target, h, body := request(n)
+			if _, _, reason := try(t, c, target, h, body); reason != want {
+				t.Errorf("%s, %d times: %q, want %q", name, n, reason, want)
 			}
 		}
 	}

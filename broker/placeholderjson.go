@@ -62,7 +62,7 @@ func isJSONName(s string) bool {
 // replaceJSON replaces placeholders in the strings of body that their surfaces name. Every other byte stays as it is. A name used
 // twice in an object, bytes that are not UTF-8 and anything after the value are refused, since readers differ in what they make
 // of those. The reason is PlaceholderLeft where a placeholder stands in another string or in a name.
-func (p *replacing) replaceJSON(body []byte) ([]byte, Reason) {
+func (p *replacing) replaceJSON(body []byte, room *int) ([]byte, Reason) {
 	dec := jsontext.NewDecoder(bytes.NewReader(body))
 	var out []byte
 	done := 0
@@ -82,7 +82,7 @@ func (p *replacing) replaceJSON(body []byte) ([]byte, Reason) {
 		if !atName(dec) {
 			for i := range p.list {
 				if r := &p.list[i]; r.takesJSON(dec) {
-					replaced = strings.ReplaceAll(replaced, r.text, r.value.Reveal())
+					replaced = r.fill(replaced, r.value.Reveal(), room)
 				}
 			}
 		}

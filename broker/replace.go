@@ -11,7 +11,8 @@ import (
 	"github.com/toolgate/toolgate/redact"
 )
 
-// maxReplaced is the largest body in which placeholders are replaced.
+// maxReplaced is the largest body in which placeholders are replaced, and how many bytes of secrets one request is given at most: a body may
+// repeat a short placeholder a hundred thousand times.
 const maxReplaced = 1 << 20
 
 // replacing puts secrets in the places of placeholders.
@@ -32,6 +33,14 @@ func (r *replacement) on(kind surfaceKind, name string) bool {
 	return false
 }
 
+// fill replaces the placeholder in s, unless that takes more than there is room for; then it is left, and so refused.
+func (r *replacement) fill(s, value string, room *int) string {
+	if *room -= strings.Count(s, r.text) * len(value); *room < 0 {
+		return s
+	}
+	return strings.ReplaceAll(s, r.text, value)
+}
+
 // body asks for the body only where something in it may have to be replaced; others are streamed.
 func (p *replacing) body(*http.Request) int64 {
 	for i := range p.list {
@@ -49,18 +58,19 @@ func (p *replacing) place(out *http.Request, body []byte) ([]byte, Reason) {
 	if out.URL == nil {
 		return nil, Internal
 	}
-	reason := p.replacePath(out.URL)
+	room := maxReplaced
+	reason := p.replacePath(out.URL, &room)
 	if reason == "" {
-		reason = p.replaceQuery(out.URL)
+		reason = p.replaceQuery(out.URL, &room)
 	}
 	if reason == "" {
-		reason = p.replaceHeader(out.Header)
+		reason = p.replaceHeader(out.Header, &room)
 	}
 	if reason == "" && p.inHeader(out.Trailer) {
 		reason = PlaceholderLeft
 	}
 	if reason == "" && p.body(out) > 0 && len(body) > 0 {
-		body, reason = p.replaceBody(out.Header, body)
+		body, reason = p.replaceBody(out.Header, body, &room)
 	}
 	if reason != "" {
 		return nil, reason
@@ -93,14 +103,14 @@ func (p *replacing) inEncoded(s string) bool {
 	return p.in(s)
 }
 
-func (p *replacing) replacePath(u *url.URL) Reason {
+func (p *replacing) replacePath(u *url.URL, room *int) Reason {
 	path := u.EscapedPath()
 	if !p.inEncoded(path) {
 		return ""
 	}
 	for i := range p.list {
 		if r := &p.list[i]; r.on(inPathSurface, "") {
-			path = strings.ReplaceAll(path, r.text, url.PathEscape(r.value.Reveal()))
+			path = r.fill(path, url.PathEscape(r.value.Reveal()), room)
 		}
 	}
 	if p.inEncoded(path) {
@@ -120,8 +130,9 @@ func (p *replacing) replacePath(u *url.URL) Reason {
 	return ""
 }
 
-// replaceQuery replaces in the values of parameters that are named as they are declared, in no other spelling.
-func (p *replacing) replaceQuery(u *url.URL) Reason {
+// replaceQuery replaces in the values of parameters that are named as they are declared, in no other spelling. A value with a semicolon is
+// left alone: behind it some servers find another parameter.
+func (p *replacing) replaceQuery(u *url.URL, room *int) Reason {
 	query := u.RawQuery
 	if !p.inEncoded(query) {
 		return ""
@@ -133,8 +144,8 @@ func (p *replacing) replaceQuery(u *url.URL) Reason {
 		}
 		name, value, valued := strings.Cut(pair, "=")
 		for i := range p.list {
-			if r := &p.list[i]; valued && r.on(inQuerySurface, name) {
-				value = strings.ReplaceAll(value, r.text, escapeQuery(r.value.Reveal()))
+			if r := &p.list[i]; valued && r.on(inQuerySurface, name) && !strings.Contains(value, ";") {
+				value = r.fill(value, escapeQuery(r.value.Reveal()), room)
 			}
 		}
 		b.WriteString(name)
@@ -150,15 +161,15 @@ func (p *replacing) replaceQuery(u *url.URL) Reason {
 	return ""
 }
 
-func (p *replacing) replaceHeader(h http.Header) Reason {
+func (p *replacing) replaceHeader(h http.Header, room *int) Reason {
 	for name, values := range h {
 		for at, value := range values {
 			if name == "Authorization" {
-				value = p.replaceBasic(value)
+				value = p.replaceBasic(value, room)
 			}
 			for i := range p.list {
 				if r := &p.list[i]; r.on(inHeaderSurface, name) {
-					value = strings.ReplaceAll(value, r.text, r.value.Reveal())
+					value = r.fill(value, r.value.Reveal(), room)
 				}
 			}
 			if value != values[at] { // the list may be the client's
@@ -175,7 +186,7 @@ func (p *replacing) replaceHeader(h http.Header) Reason {
 }
 
 // replaceBasic replaces in the user and the password of Basic authentication (RFC 7617), which clients send in base64.
-func (p *replacing) replaceBasic(value string) string {
+func (p *replacing) replaceBasic(value string, room *int) string {
 	pair, ok := basicPair(value)
 	if !ok {
 		return value
@@ -187,7 +198,7 @@ func (p *replacing) replaceBasic(value string) string {
 			if strings.Contains(user, r.text) && strings.Contains(secret, ":") {
 				return value // the border would move; what is left is refused
 			}
-			user, password = strings.ReplaceAll(user, r.text, secret), strings.ReplaceAll(password, r.text, secret)
+			user, password = r.fill(user, secret, room), r.fill(password, secret, room)
 		}
 	}
 	if colon {
@@ -241,7 +252,7 @@ func (p *replacing) inName(name string) bool {
 }
 
 // replaceBody takes bodies that can be read one way only.
-func (p *replacing) replaceBody(h http.Header, body []byte) ([]byte, Reason) {
+func (p *replacing) replaceBody(h http.Header, body []byte, room *int) ([]byte, Reason) {
 	for _, coding := range h["Content-Encoding"] {
 		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
 			return nil, PlaceholderBody
@@ -262,7 +273,7 @@ func (p *replacing) replaceBody(h http.Header, body []byte) ([]byte, Reason) {
 	case strings.HasPrefix(kind, "multipart/"):
 		return nil, PlaceholderBody
 	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
-		return p.replaceJSON(body)
+		return p.replaceJSON(body, room)
 	case p.inBody(body):
 		return nil, PlaceholderLeft
 	}

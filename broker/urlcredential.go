@@ -1,7 +1,9 @@
 package broker
 
 import (
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -9,6 +11,14 @@ import (
 var amzQuery = []string{
 	"x-amz-signature", "x-amz-credential", "x-amz-algorithm", "x-amz-date", "x-amz-expires", "x-amz-signedheaders", "x-amz-security-token",
 	"awsaccesskeyid",
+}
+
+// postsForm reports whether a request is one of a browser's form. To the stores of AWS and Google it brings a policy that somebody has
+// signed, by which they judge it: it is a presigned URL in another place.
+func postsForm(out *http.Request) bool {
+	return strings.EqualFold(out.Method, http.MethodPost) && slices.ContainsFunc(folded(out.Header, "Content-Type"), func(kind string) bool {
+		return strings.Contains(strings.ToLower(kind), "form-data")
+	})
 }
 
 // holdsCredential reports whether a URL's query has one of these parameters, in any case or escaping: with a credential that a stranger
