@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -11,18 +12,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/toolgate/toolgate/config"
 )
 
-// TestMarkedExamples loads every block that says what it is: "yaml config", "yaml bindings" (of a config), "yaml manifest",
-// "yaml revocations" or "yaml signals".
+// TestMarkedExamples loads every block that says what it is: "yaml config", "yaml bindings" and "yaml identity" (of a config), "yaml
+// manifest", "yaml revocations" or "yaml signals".
 func TestMarkedExamples(t *testing.T) {
 	loaders := map[string]func(path string) error{
 		"config":      func(path string) error { _, err := config.Load(path); return err },
 		"bindings":    loadBindings,
+		"identity":    loadIdentity,
 		"manifest":    func(path string) error { _, _, err := config.LoadManifest(path); return err },
 		"revocations": func(path string) error { _, err := config.LoadRevocations(path); return err },
 		"signals":     func(path string) error { _, err := config.LoadSignals(path); return err },
@@ -36,7 +39,7 @@ func TestMarkedExamples(t *testing.T) {
 			}
 			load := loaders[kind]
 			if load == nil {
-				t.Errorf("%s:%d: a block of YAML is a config, bindings, a manifest, revocations or signals, not %q", d.name, b.line, kind)
+				t.Errorf("%s:%d: a block of YAML is a config, bindings, an identity, a manifest, revocations or signals, not %q", d.name, b.line, kind)
 				continue
 			}
 			seen[kind]++
@@ -50,13 +53,21 @@ func TestMarkedExamples(t *testing.T) {
 			})
 		}
 	}
-	if seen["config"] == 0 || seen["bindings"] == 0 || seen["revocations"] == 0 || seen["signals"] == 0 {
+	if seen["config"] == 0 || seen["bindings"] == 0 || seen["identity"] == 0 || seen["revocations"] == 0 || seen["signals"] == 0 {
 		t.Errorf("the pages have too few examples to load: %v", seen)
 	}
 }
 
 // loadBindings loads a config around the file's broker.
 func loadBindings(path string) error {
+	return loadAround(path, `identity: {workloadTokenFile: keys/workload-token, issuers: [{issuer: "https://idp.example", audiences: [toolgate]}]}`)
+}
+
+// loadIdentity loads a config around the file's identity.
+func loadIdentity(path string) error { return loadAround(path, "") }
+
+// loadAround loads a config with the file's part of it and another one.
+func loadAround(path, more string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -66,10 +77,9 @@ func loadBindings(path string) error {
 kind: Sidecar
 listeners: [{name: tool, address: "127.0.0.1:15001", tool: draft_refund_request}]
 manifests: ["manifests/*.yaml"]
-identity: {workloadTokenFile: keys/workload-token, issuers: [{issuer: "https://idp.example", audiences: [toolgate]}]}
 intercept: {caOutFile: ca.crt}
 killSwitch: {file: revocations.yaml}
-`), text...), 0o600)
+`+more+"\n"), text...), 0o600)
 	if err != nil {
 		return err
 	}
@@ -93,6 +103,10 @@ func surroundings(t *testing.T) string {
 	}
 	put(t, filepath.Join(dir, "keys/workload-token"), "token")
 	put(t, filepath.Join(dir, "keys/client-secret"), "secret")
+	put(t, filepath.Join(dir, "keys/api-key"), "key")
+	put(t, filepath.Join(dir, "keys/pin"), "pin")
+	put(t, filepath.Join(dir, "keys/github-app.pem"), rsaPEM())
+	put(t, filepath.Join(dir, "manifests/any.yaml"), anyTool)
 	put(t, filepath.Join(dir, "keys/signals-push"), "a-bearer-token-of-the-sender")
 	put(t, filepath.Join(dir, "keys/signals-poll"), "a-bearer-token-for-the-sender")
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -116,6 +130,28 @@ func surroundings(t *testing.T) string {
 	put(t, filepath.Join(dir, "keys/ca.crt"), certPEM)
 	return dir
 }
+
+// anyTool may reach what recipes are for.
+const anyTool = `name: any
+owner: docs
+version: "1"
+description: A tool of a recipe.
+risk: low
+capabilityClasses: [credential_use]
+requiredScopes: []
+sideEffects: none
+timeoutMs: 1000
+egress: {allowedDomains: [github.com, api.github.com, vault.example, api.partner.example]}
+`
+
+// rsaPEM makes a key once, since that takes long.
+var rsaPEM = sync.OnceValue(func() string {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+})
 
 func put(t *testing.T, path, text string) {
 	t.Helper()

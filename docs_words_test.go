@@ -21,7 +21,7 @@ var closedSets = []struct {
 	{"codes of the control plane", "killswitch/central", regexp.MustCompile(`^\s+[A-Z]\w+ +(?:central\.)?(?:Code|AlarmKind) += "`), "docs/kill-switch-central.md", 14},
 	{"results of signals", "killswitch/signals", regexp.MustCompile(`^\s+[A-Z]\w+ +Result += "`), "docs/signals.md", 15},
 	{"reasons of a login refused", "killswitch/central/login", regexp.MustCompile(`^\s+[A-Z]\w+ +Reason += "`), "docs/kill-switch-central.md", 7},
-	{"reasons of a pod refused", "inject/pod", regexp.MustCompile(`^\s+[A-Z]\w+ +Reason += "`), "docs/kubernetes.md", 13},
+	{"reasons of a pod refused", "inject/pod", regexp.MustCompile(`^\s+[A-Z]\w+ +Reason += "`), "docs/kubernetes.md", 15},
 	{"reasons of an admission", "inject/webhook", regexp.MustCompile(`^\s+[A-Z]\w+ +(?:Reason|Result) += "`), "docs/injector.md", 14},
 	{"reasons of a Secret left alone", "inject/certs", regexp.MustCompile(`^\s+[A-Z]\w+ +Reason += "`), "docs/injector.md", 3},
 	{"classes of errors", "proxy", regexp.MustCompile(`\brec\.ErrorClass\b.*[^=!]= `), "docs/records.md", 12},

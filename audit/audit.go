@@ -35,6 +35,7 @@ type Record struct {
 	Total, PolicyTime, CredentialTime, UpstreamTime time.Duration // UpstreamTime: until the response's header
 	BytesOut, BytesIn                               int64         // to and from the upstream, bodies or tunnel bytes
 	DialAttempts                                    int
+	Attempt                                         int // of the request that was answered; 0: the only one
 
 	CredentialBinding, CredentialKind, CredentialAudience string
 	CredentialScopes                                      []string

@@ -20,6 +20,7 @@ type link struct {
 func appendRecord(b []byte, r *Record, l link) []byte {
 	o := object{b: append(b, '{')}
 	o.str("agent", r.Agent)
+	o.num("attempt", int64(r.Attempt))
 	o.num("bytes_in", r.BytesIn)
 	o.num("bytes_out", r.BytesOut)
 	o.list("capability_classes", r.CapabilityClasses)

@@ -107,6 +107,22 @@ func (l *lab) buildInside(ctx context.Context, pkg string) (string, error) {
 	return path, nil
 }
 
+// verify is what a caller's token costs: one that was seen before, a new one beside the check of its signature alone, and one beside junk.
+func verify(ctx context.Context, l *lab, _ *proxy) (sample, error) {
+	lines, err := l.benchmarks(ctx, "identity", "^Benchmark(Seen|New|BesideJunk)$")
+	if err != nil {
+		return nil, err
+	}
+	seen, fresh, junk := lines["BenchmarkSeen"], lines["BenchmarkNew"], lines["BenchmarkBesideJunk"]
+	if seen["cpu-ns/op"] == 0 || fresh["x-bare"] == 0 || junk["x-p99"] == 0 {
+		return nil, fmt.Errorf("benchmarks are missing: %v", lines)
+	}
+	return sample{
+		mSeen: seen["cpu-ns/op"] / 1000, mAllocs: seen["allocs/op"], mNew: fresh["cpu-ns/op"] / 1000, mBare: fresh["x-bare"],
+		mJunk: junk["junk/s"], mBeside: junk["x-p99"], mFetches: junk["fetches"],
+	}, nil
+}
+
 // binary is the size of the program's file, and what the process holds when it is ready and has had nothing to do for a while.
 func binary(ctx context.Context, l *lab, p *proxy) (sample, error) {
 	file, err := os.Stat(l.sidecar)

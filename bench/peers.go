@@ -49,7 +49,7 @@ var allPeers = []*peer{
 	{name: "squid", about: "Squid with an allowlist (`dstdomain`), no cache; it formats its records and writes them to /dev/null", rows: relayed, program: "squid", start: startSquid},
 	{name: "tinyproxy", about: "tinyproxy with an allowlist (`Filter`, default deny); it writes its log to /dev/null", rows: relayed, program: "tinyproxy", start: startTinyproxy},
 	{name: "toolgate", about: "this tree's sidecar, enforcing a manifest; it formats and chains its records and drops them; callers are optional",
-		rows: opaque + "crowd decision binary", start: startToolgate(sidecarKind{})},
+		rows: opaque + "crowd decision verify binary", start: startToolgate(sidecarKind{})},
 	{name: "toolgate+identity", about: "the same; each CONNECT carries a bearer token (ES256) that must verify", rows: opaque + "crowd", start: startToolgate(sidecarKind{identity: true})},
 	{name: "gateway-sidecar", about: "as toolgate, with an egress gateway behind it in a process of its own; the sidecar is measured", rows: relayed + "latency",
 		extra: true, start: startGateway(false)},

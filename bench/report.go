@@ -71,6 +71,10 @@ func tables(l loadSize) []table {
 		{"intercept-h2", fmt.Sprintf("Intercepted requests, HTTP/2, %d connections with %d requests at a time", l.h2Conns, l.h2Streams), intercepted("goproxy-mitm")},
 		{"decision", "The decision, in process: tool, address, allowlist, rules, binding; by manifests × domains of one of them", append(sizes,
 			column{head: "allocs", metric: mAllocs}, column{head: "largest over smallest", metric: mGrowth})},
+		{"verify", "A caller's token (ES256), in process", []column{
+			{head: "CPU µs, seen before", metric: mSeen}, {head: "allocs", metric: mAllocs}, {head: "CPU µs, new", metric: mNew}, {head: "× bare signature check", metric: mBare},
+			{head: "junk tokens/s", metric: mJunk}, {head: "p99 of new ones beside junk, × without", metric: mBeside}, {head: "fetches of keys for junk", metric: mFetches},
+		}},
 		{"leaf", fmt.Sprintf("A leaf for a new host, in process, and for %d clients at once", l.herd), []column{
 			{head: "CPU µs", metric: mCPU}, {head: "allocs", metric: mAllocs}, {head: "leaves seen", metric: mLeaves},
 		}},

@@ -75,6 +75,12 @@ const (
 	mGrowth    = "growth" // of the largest configuration over the smallest
 	mLeaves    = "leaves"
 	mSize      = "size" // MiB of the file
+	mSeen      = "seen" // µs of a token that was seen before
+	mNew       = "new"  // and of one that was not
+	mBare      = "bare" // the same over the check of its signature
+	mJunk      = "junk" // junk tokens a second
+	mBeside    = "beside"
+	mFetches   = "fetches"
 )
 
 // row is one kind of work.
@@ -108,6 +114,7 @@ var allRows = []*row{
 		return requests(ctx, l, p, h2, l.opt.load.h2Conns, l.opt.load.h2Streams)
 	}},
 	{name: "decision", measure: decision, bare: true},
+	{name: "verify", measure: verify, bare: true},
 	{name: "leaf", measure: leaf},
 	{name: "binary", measure: binary, once: true},
 	{name: "keepalive-tls", measure: func(ctx context.Context, l *lab, p *proxy) (sample, error) {

@@ -144,6 +144,7 @@ var refusals = map[string]Reason{
 	"invalid_request": InvalidRequest, "invalid_client": InvalidClient, "invalid_grant": InvalidGrant,
 	"unauthorized_client": UnauthorizedClient, "unsupported_grant_type": UnsupportedGrantType,
 	"invalid_scope": InvalidScope, "invalid_target": InvalidTarget,
+	"invalid_resource": InvalidTarget, // Entra
 }
 
 func refusal(r reply) Reason {

@@ -18,6 +18,11 @@ type Binding struct {
 	TokenExchange     *TokenExchange
 	ClientCredentials *ClientCredentials
 	Static            *Static
+	Placeholders      *Placeholders
+	GitHubApp         *GitHubApp
+	Vault             *Vault
+	AWS               *AWS
+	GCP               *GCP
 }
 
 // settings are those of one kind of credential. Each kind is a file of its own.
@@ -44,6 +49,21 @@ func (b *Binding) kinds() (set []settings) {
 	}
 	if b.Static != nil {
 		set = append(set, b.Static)
+	}
+	if b.Placeholders != nil {
+		set = append(set, b.Placeholders)
+	}
+	if b.GitHubApp != nil {
+		set = append(set, b.GitHubApp)
+	}
+	if b.Vault != nil {
+		set = append(set, b.Vault)
+	}
+	if b.AWS != nil {
+		set = append(set, b.AWS)
+	}
+	if b.GCP != nil {
+		set = append(set, b.GCP)
 	}
 	return set
 }

@@ -2,8 +2,6 @@ package broker
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -23,16 +21,6 @@ type Subject struct {
 	Expiry                                    time.Time     // of Token; zero: unknown, and then nothing is cached
 	Tool, Version                             string
 	RequiredScopes                            []string // the manifest's
-}
-
-// Key is every input that chose a credential; the cache is keyed by it. Slices are sorted and joined with spaces, which
-// no scope may contain (RFC 6749, section 3.3).
-type Key struct {
-	Binding, Generation                       string // Generation: the configuration revision
-	Issuer, Subject, Tenant, Agent, Task, Run string
-	TokenID, TokenHash, Workload              string // TokenHash: SHA-256 of the subject token; Workload: SHA-256 of the actor token
-	Tool, Version                             string
-	Audience, Resource, Scopes                string
 }
 
 // Issuer gives a credential for a subject. Implementations do not cache; they return *Error only, finish when ctx
@@ -55,7 +43,7 @@ type Options struct {
 type Event struct {
 	Binding  string
 	Name     string        // "exchange", "cache" or "revocation"
-	Result   string        // exchange: "ok" or the Reason; cache: "hit", "miss", "negative", "evict", "drop"; revocation: "ok", "expired", "dropped" or the Reason
+	Result   string        // exchange: "ok" or the Reason; cache: "hit", "miss", "negative", "refresh", "evict", "drop", "refused"; revocation: "ok", "expired", "dropped" or the Reason
 	Duration time.Duration // not of cache
 }
 
@@ -199,7 +187,10 @@ func (b *Broker) Credential(ctx context.Context, bd *Binding, s Subject) (*Crede
 		return nil, keyErr
 	}
 	now := b.now()
-	if e, ok := b.cache.get(key, now); ok {
+	if e := b.cache.get(key, now); e != nil {
+		if e.due(now) {
+			b.refresh(bo, key, s)
+		}
 		return b.fromCache(bo, e, now)
 	}
 	b.event(bo, "miss")
@@ -229,20 +220,12 @@ func (b *Broker) key(bo *bound, s *Subject) (Key, error) {
 	}
 	k.Binding, k.Generation = bo.Name, b.generation
 	k.Issuer, k.Subject, k.Tenant, k.Agent, k.Task, k.Run = s.Issuer, s.Subject, s.Tenant, s.Agent, s.Task, s.Run
-	k.TokenID, k.TokenHash = s.TokenID, hash(s.Token.Reveal())
+	k.TokenID, k.TokenHash = s.TokenID, hashOf(s.Token.Reveal())
 	k.Tool, k.Version = s.Tool, s.Version
 	return k, nil
 }
 
-// hash returns the SHA-256 of s in hex.
-func hash(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	var text [2 * sha256.Size]byte
-	hex.Encode(text[:], sum[:])
-	return string(text[:])
-}
-
-func (b *Broker) fromCache(bo *bound, e entry, now time.Time) (*Credential, error) {
+func (b *Broker) fromCache(bo *bound, e *entry, now time.Time) (*Credential, error) {
 	if e.err == nil {
 		b.event(bo, "hit")
 		return e.cred, nil
@@ -274,23 +257,47 @@ func (b *Broker) Drop(match func(Key) bool) int {
 	dropped := b.cache.drop(match)
 	b.mu.Unlock()
 	for _, c := range dropped {
-		b.observe(Event{Binding: c.key.Binding, Name: "cache", Result: "drop"})
-		b.revokers[c.key.Binding].push(c)
+		k := c.key()
+		b.observe(Event{Binding: k.Binding, Name: "cache", Result: "drop"})
+		b.revokers[k.Binding].push(c.cred, k.Tenant)
 	}
 	return len(dropped)
 }
 
-// Forget removes c from the cache if it is still there, and reports whether it was: for a credential that the upstream
-// has refused. The next call asks the issuer anew.
+// Close ends what issuers keep open at their servers, such as logins and leases, until ctx ends. The broker must not be used then.
+func (b *Broker) Close(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, bo := range b.bound {
+		if is, ok := bo.issuer.(interface{ close(context.Context) }); ok {
+			wg.Go(func() { is.close(ctx) })
+		}
+	}
+	wg.Wait()
+}
+
+// Forget removes c from the cache: the upstream has refused it. It reports whether asking again may bring another. A credential that was not
+// from the cache is as good as any that would come, and where one of the same key was forgotten within refusedPause, it is not the credential
+// that the upstream minds.
 func (b *Broker) Forget(c *Credential) bool {
-	if c == nil || c.key == nil {
+	if c == nil || c.at == nil {
 		return false
 	}
 	b.mu.Lock()
-	found := b.cache.forget(*c.key, c)
+	removed, gone := b.cache.forget(c.at, b.now())
 	b.mu.Unlock()
-	if found {
-		b.observe(Event{Binding: c.key.Binding, Name: "cache", Result: "drop"})
+	if removed {
+		b.observe(Event{Binding: c.ref.Binding, Name: "cache", Result: "refused"})
 	}
-	return found
+	return gone && c.ref.Cached
+}
+
+// Breakers returns the state of the breaker of each binding that asks a token endpoint.
+func (b *Broker) Breakers() map[string]State {
+	states := make(map[string]State)
+	for _, bo := range b.bound {
+		if is, ok := bo.issuer.(interface{ breaker() *breaker }); ok {
+			states[bo.Name] = is.breaker().state()
+		}
+	}
+	return states
 }

@@ -80,6 +80,16 @@ func timeOf(v jsontext.Value) (time.Time, bool) {
 	return time.Unix(int64(min(max(f, 0), farAway)), 0), true
 }
 
+// endOf returns the exp of a JWT, and the zero time for what tells none.
+func endOf(token string) time.Time {
+	c, err := parseJWT(token)
+	if err != nil || c == nil {
+		return time.Time{}
+	}
+	exp, _ := timeOf(c.Expiry)
+	return exp
+}
+
 // party is the value of act and may_act (RFC 8693, sections 4.1 and 4.4).
 type party struct {
 	Subject string `json:"sub"`

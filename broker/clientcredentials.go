@@ -99,7 +99,7 @@ func (is *clientCredentials) Key(s Subject) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	return Key{Binding: is.binding, Audience: a.audience, Resource: a.resource, Scopes: a.scopes}, nil
+	return Key{Binding: is.binding, Audience: a.audience, Resource: a.resource, Scopes: a.scopes, Client: is.conf.ClientAuth.ClientID}, nil
 }
 
 // Issue asks for a token, with one retry at most.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -16,9 +17,11 @@ import (
 type issuerUnderTest struct {
 	issuer  Issuer
 	subject Subject
-	secrets []string // what must never be printed; the first is in the credential
-	spoil   func()   // makes every later Issue fail
-	hang    func()   // makes every later Issue wait; nil when the kind waits for nothing
+	secrets []string            // what must never be printed; the first is in the credential
+	request func(*http.Request) // of a tool that has to send something; nil otherwise
+	spoil   func()              // makes every later Issue fail
+	hang    func()              // makes every later Issue wait; nil when the kind waits for nothing
+	on      *http.Request       // what its credentials go on; nil: any request
 }
 
 // testIssuer is what every Issuer must do.
@@ -29,7 +32,18 @@ func testIssuer(t *testing.T, factory func(t *testing.T) issuerUnderTest) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(fmt.Sprint(sent(c)), u.secrets[0]) {
+		r := &http.Request{Method: "GET", Header: http.Header{}, URL: &url.URL{Path: "/"}}
+		if u.on != nil {
+			r = u.on.Clone(t.Context())
+		}
+		if u.request != nil {
+			u.request(r)
+		}
+		if _, err := c.Apply(r, nil); err != nil {
+			t.Fatal(err)
+		}
+		basic, _ := basicPair(r.Header.Get("Authorization"))
+		if !strings.Contains(fmt.Sprint(r.Header, r.URL, basic), u.secrets[0]) {
 			t.Errorf("the credential is not sent")
 		}
 		if ref := c.Ref(); ref.Binding == "" || ref.Kind == "" || ref.Cached {
@@ -125,9 +139,19 @@ func TestExchangeIssuer(t *testing.T) {
 }
 
 func TestStaticIssuer(t *testing.T) {
+	for name, conf := range map[string]func(file string) Static{
+		"header": func(file string) Static { return Static{File: file, Header: "X-Api-Key"} },
+		"query":  func(file string) Static { return Static{File: file, Query: "key"} },
+		"basic":  func(file string) Static { return Static{Basic: &Basic{Username: "u", PasswordFile: file}} },
+	} {
+		t.Run(name, func(t *testing.T) { testStaticIssuer(t, conf) })
+	}
+}
+
+func testStaticIssuer(t *testing.T, conf func(file string) Static) {
 	testIssuer(t, func(t *testing.T) issuerUnderTest {
 		file := writeFile(t, "file-SECRET\n")
-		is, err := newStatic("partner", Static{File: file, Header: "X-Api-Key"})
+		is, err := newStatic("partner", conf(file))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,24 +28,45 @@ type Credential struct {
 	put    placing
 	value  redact.Secret   // what an upstream would echo, and an issuer revoke
 	echoes []redact.Secret // what else of it an upstream must not hand to the tool
-	key    *Key            // where it may be cached; nil for a kind that is not
+	lease  *lease          // nil: it ends at ref.Expires
+	keep   time.Time       // until when it may be cached, where ref.Expires does not tell; zero: it does
+	hint   string          // where on a request it goes, for the error of one on which it cannot be put
+	within time.Time       // end of what else it was had for, such as an actor token; zero: unknown
+	at     *entry          // its place in the cache, taken or not; nil for a kind that is not cached
 }
 
 // newCredential makes one that is a header's value.
 func newCredential(ref Ref, header, prefix, value string) *Credential {
+	line := prefix + value
 	return &Credential{
 		ref:   ref,
-		put:   &inHeader{textproto.CanonicalMIMEHeaderKey(header), redact.New(prefix + value)},
-		value: redact.New(value),
+		put:   &inHeader{textproto.CanonicalMIMEHeaderKey(header), redact.New(line)},
+		value: redact.New(line[len(prefix):]), // the same bytes: there may be many
 	}
 }
 
-// keyed returns a copy that knows its place in the cache.
-func (c *Credential) keyed(k *Key, cached bool) *Credential {
+// placed returns a copy that knows its place in the cache.
+func (c *Credential) placed(at *entry, cached bool) *Credential {
 	d := *c
-	d.key, d.ref.Cached = k, cached
+	d.at, d.ref.Cached = at, cached
 	return &d
 }
+
+// Same reports whether an upstream would see the same value.
+func (c *Credential) Same(o *Credential) bool { return c.value.Equal(o.value) }
+
+// After returns c for a request that was sent with old before: neither may be handed to the tool.
+func (c *Credential) After(old *Credential) *Credential {
+	d := *c
+	d.echoes = slices.Concat(c.echoes, []redact.Secret{old.value}, old.echoes)
+	return &d
+}
+
+// cacheable returns until when it may be cached as far as its issuer knows; zero: not at all.
+func (c *Credential) cacheable() time.Time { return orElse(c.keep, c.ref.Expires) }
+
+// alive reports whether its lease, if it has one, is in force.
+func (c *Credential) alive(now time.Time) bool { return c.lease == nil || c.lease.alive(now) }
 
 // Ref returns the description.
 func (c *Credential) Ref() Ref { return c.ref }

@@ -65,7 +65,7 @@ func TestCredentialShowsNothing(t *testing.T) {
 	c := newCredential(Ref{Binding: "orders", Expires: time.Now()}, "Authorization", "Bearer ", issuedSecret)
 	noLeak(t, c, issuedSecret)
 	noLeak(t, *c, issuedSecret)
-	noLeak(t, c.keyed(&Key{TokenHash: hash(subjectSecret)}, true), issuedSecret, subjectSecret)
+	noLeak(t, c.placed(&entry{packed: pack(Key{TokenHash: hashOf(subjectSecret)})}, true), issuedSecret, subjectSecret)
 	noLeak(t, entry{cred: c}, issuedSecret)
 	noLeak(t, flight{cred: c}, issuedSecret)
 	noLeak(t, &http.Request{}, issuedSecret)
@@ -105,6 +105,7 @@ func TestEveryReasonHasItsPhase(t *testing.T) {
 		ServerError, RateLimited, Timeout, Unreachable, TLS, Overloaded, Cancelled, BadAnswer, BadTokenType, WiderScope, NarrowerScope,
 		WrongAudience, WrongSubject, WrongActor, Expired, BadExpiry, NoIdentity, NoSubjectToken, SubjectExpired, ActorNotAllowed,
 		NotBound, SecretUnreadable, Internal,
+		NotSigned, Presigned, ChunkSigned, UnsignedPayload, WrongService, WrongRegion, WrongHost,
 	} {
 		if phases[r].text == "" {
 			t.Errorf("%s has no phase", r)

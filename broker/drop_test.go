@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -117,21 +118,25 @@ func TestDropCancelsTheRequestOnlyOfWhatMatches(t *testing.T) {
 }
 
 func TestForget(t *testing.T) {
-	n := new(atomic.Int64)
-	b, bd := withIssuer(t, Options{}, counting(n, time.Hour, time.Now))
+	clk, n := newClock(), new(atomic.Int64)
+	b, bd := withIssuer(t, Options{Now: clk.now}, counting(n, time.Hour, clk.now))
 	bob := alice()
 	bob.Subject = "user:bob"
 	mustGet(t, b, bd, bob)
+	first := mustGet(t, b, bd, alice())
 	old := mustGet(t, b, bd, alice())
-	if !b.Forget(old) || b.Forget(old) {
-		t.Error("a credential is forgotten once")
+	if !b.Forget(old) {
+		t.Error("a cached credential is not forgotten")
+	}
+	if b.Forget(first) {
+		t.Error("asking again is said to help whoever was just given a fresh one")
 	}
 	next := mustGet(t, b, bd, alice())
 	if next.value.Equal(old.value) {
 		t.Error("the forgotten one came back")
 	}
-	if b.Forget(old) {
-		t.Error("the old one took its successor along")
+	if !b.Forget(old) {
+		t.Error("who held the old one is not told that there may be another")
 	}
 	if !mustGet(t, b, bd, alice()).Ref().Cached || !mustGet(t, b, bd, bob).Ref().Cached {
 		t.Error("too much was forgotten")
@@ -139,6 +144,55 @@ func TestForget(t *testing.T) {
 	if b.Forget(nil) || b.Forget(fresh("v", time.Time{})) {
 		t.Error("what was never cached was forgotten")
 	}
+}
+
+// An upstream that refuses everybody costs the issuer one request in refusedPause, not one for each call.
+func TestForgetIsBounded(t *testing.T) {
+	clk, n := newClock(), new(atomic.Int64)
+	b, bd := withIssuer(t, Options{Now: clk.now}, counting(n, time.Hour, clk.now))
+	refuse := func() {
+		for range 10 {
+			if b.Forget(mustGet(t, b, bd, alice())) {
+				mustGet(t, b, bd, alice())
+			}
+		}
+	}
+	if refuse(); n.Load() != 2 {
+		t.Errorf("%d requests for ten refusals", n.Load())
+	}
+	clk.advance(refusedPause)
+	if refuse(); n.Load() != 3 {
+		t.Errorf("%d requests after the pause", n.Load())
+	}
+}
+
+// A call may hold a credential while a revocation drops it, and put it on its request afterwards.
+func TestDroppedIsNotSent(t *testing.T) {
+	b, bd := withIssuer(t, Options{}, counting(new(atomic.Int64), time.Hour, time.Now))
+	fresh := mustGet(t, b, bd, alice())
+	held := mustGet(t, b, bd, alice())
+	b.Drop(func(Key) bool { return true })
+	for name, c := range map[string]*Credential{"from the cache": held, "from the issuer": fresh} {
+		out := &http.Request{Header: http.Header{}}
+		_, err := c.Apply(out, nil)
+		wantReason(t, err, Cancelled)
+		if len(out.Header) > 0 {
+			t.Errorf("%s: sent all the same", name)
+		}
+	}
+	if b.Forget(held) {
+		t.Error("a dropped credential is to be asked for again")
+	}
+}
+
+// A body that had to be held may take longer than the credential lives.
+func TestExpiredIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fresh("v", time.Now().Add(time.Minute))
+		time.Sleep(time.Minute)
+		_, err := c.Apply(&http.Request{}, nil)
+		wantReason(t, err, Expired)
+	})
 }
 
 // Callers that come and go leave requests behind; their number is bounded.

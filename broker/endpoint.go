@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -16,6 +17,7 @@ import (
 
 const (
 	maxInFlight  = 16      // requests to one endpoint at a time
+	maxWaiting   = 128     // requests that wait for that
 	maxAnswer    = 1 << 20 // bytes of a body
 	maxHeader    = 64 << 10
 	maxBundle    = 1 << 20          // bytes of a file of roots
@@ -31,10 +33,11 @@ type place struct{ url, caFile, certFile, keyFile string }
 // endpoint is a token endpoint with a client of its own: no proxy variables, no redirects (a 307 would send the secrets
 // of the form to wherever it points), no cookies.
 type endpoint struct {
-	url    string
-	client *http.Client
-	slots  chan struct{}
-	now    func() time.Time
+	url     string
+	client  *http.Client
+	share   *share
+	breaker breaker
+	now     func() time.Time
 }
 
 func (eps endpoints) get(at place, now func() time.Time) (*endpoint, error) {
@@ -52,7 +55,7 @@ func (eps endpoints) get(at place, now func() time.Time) (*endpoint, error) {
 	}
 	ep := &endpoint{
 		url:   at.url,
-		slots: make(chan struct{}, maxInFlight),
+		share: newShare(maxInFlight, maxWaiting),
 		now:   now,
 		client: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -91,20 +94,24 @@ func readRoots(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// acquire waits for one of the endpoint's slots, and returns why it has none when ctx ended first.
+// acquire waits for one of the places at the endpoint for the tenant of ctx. It returns why there is none: too many wait, ctx ended
+// first, or the endpoint fails.
 func (ep *endpoint) acquire(ctx context.Context) Reason {
-	select {
-	case ep.slots <- struct{}{}:
-		return ""
-	case <-ctx.Done():
+	tenant := tenantOf(ctx)
+	if ep.breaker.pause(tenant, ep.now()) > 0 { // known without waiting
+		return BreakerOpen
 	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return Cancelled
+	if r := ep.share.take(ctx, tenant); r != "" {
+		return r
 	}
-	return Overloaded
+	if !ep.breaker.admit(tenant, ep.now()) {
+		ep.share.give(tenant)
+		return BreakerOpen
+	}
+	return ""
 }
 
-func (ep *endpoint) release() { <-ep.slots }
+func (ep *endpoint) release(ctx context.Context) { ep.share.give(tenantOf(ctx)) }
 
 // reply is what came back, whole.
 type reply struct {
@@ -113,29 +120,56 @@ type reply struct {
 	retryAfter time.Duration // 0: not said
 }
 
-// post sends the form once. Transport errors stay here: their texts quote the URL.
+// post sends the form once.
 func (ep *endpoint) post(ctx context.Context, form url.Values, h http.Header) (reply, Reason) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ep.url, strings.NewReader(form.Encode()))
+	h.Set("Content-Type", "application/x-www-form-urlencoded")
+	h.Set("Accept", "application/json")
+	r, reason := ep.send(ctx, http.MethodPost, ep.url, []byte(form.Encode()), h)
+	if w, ok := ctx.Value(witnessKey{}).(*witness); ok {
+		w.note(ep.url, form, h, r)
+	}
+	return r, reason
+}
+
+// send makes one request, and tells the breaker what that says of the endpoint.
+func (ep *endpoint) send(ctx context.Context, method, url string, body []byte, h http.Header) (reply, Reason) {
+	r, reason := ep.exchange(ctx, method, url, body, h)
+	told := reason
+	if reason == "" && r.status >= http.StatusBadRequest {
+		told = refusal(r)
+	}
+	switch told {
+	case Timeout, Unreachable, TLS, ServerError, RateLimited, InvalidClient:
+		ep.breaker.failed(tenantOf(ctx), r.retryAfter, ep.now())
+	case Cancelled, Internal:
+		ep.breaker.learnedNothing()
+	default:
+		ep.breaker.answered()
+	}
+	return r, reason
+}
+
+// exchange keeps transport errors here: their texts quote the URL.
+func (ep *endpoint) exchange(ctx context.Context, method, url string, body []byte, h http.Header) (reply, Reason) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return reply{}, Internal
 	}
 	req.Header = h
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "toolgate")
 	resp, err := ep.client.Do(req)
 	if err != nil {
 		return reply{}, transportReason(ctx, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
 		return reply{}, transportReason(ctx, err)
-	case len(body) > maxAnswer:
+	case len(answer) > maxAnswer:
 		return reply{}, BadAnswer
 	}
-	return reply{resp.StatusCode, body, retryAfter(resp.Header.Get("Retry-After"), ep.now())}, ""
+	return reply{resp.StatusCode, answer, retryAfter(resp.Header.Get("Retry-After"), ep.now())}, ""
 }
 
 func transportReason(ctx context.Context, err error) Reason {
@@ -176,4 +210,13 @@ func retryAfter(v string, now time.Time) time.Duration {
 		return 0
 	}
 	return min(max(at.Sub(now), 0), maxRetryHint)
+}
+
+// unasked is the error of a request that acquire has refused.
+func (ep *endpoint) unasked(ctx context.Context, binding string, r Reason) *Error {
+	e := newError(binding, r)
+	if r == BreakerOpen {
+		e.RetryAfter = ep.breaker.pause(tenantOf(ctx), ep.now())
+	}
+	return e
 }

@@ -26,9 +26,10 @@ const (
 const (
 	Timeout     Reason = "timeout"
 	Unreachable Reason = "unreachable"
-	TLS         Reason = "tls"        // its certificate or its TLS is not acceptable
-	Overloaded  Reason = "overloaded" // too many requests of ours are waiting for it
-	Cancelled   Reason = "cancelled"  // ended from outside, for example by Broker.Drop
+	TLS         Reason = "tls"          // its certificate or its TLS is not acceptable
+	Overloaded  Reason = "overloaded"   // too many requests of ours are waiting for it
+	BreakerOpen Reason = "breaker_open" // it has failed several times in a row, and is left alone for a while
+	Cancelled   Reason = "cancelled"    // ended from outside, for example by Broker.Drop
 )
 
 // What was wrong with its answer.
@@ -55,6 +56,38 @@ const (
 	Internal         Reason = "internal"
 )
 
+// What was wrong with the request that it was to be put on.
+const (
+	PlaceholderLeft Reason = "placeholder_left" // where it is not replaced
+	PlaceholderPath Reason = "placeholder_path" // its value would make another path
+	PlaceholderBody Reason = "placeholder_body" // a body in which it cannot be looked for
+)
+
+// What was wrong with a request that was to be signed anew.
+const (
+	NotSigned       Reason = "not_signed"       // it has no signature of its own that says for which service and region it is
+	Presigned       Reason = "presigned"        // its URL holds a credential of the tool's own
+	ChunkSigned     Reason = "chunk_signed"     // its body is signed in pieces
+	UnsignedPayload Reason = "unsigned_payload" // its body comes in pieces that no signature may cover
+	WrongService    Reason = "wrong_service"    // for a service that the binding does not list
+	WrongRegion     Reason = "wrong_region"     // for a region that the binding does not list
+	WrongHost       Reason = "wrong_host"       // for another service or region than its host is of
+)
+
+// advice is what whoever wrote the tool can do about a reason.
+var advice = map[Reason]string{
+	NotSigned:       "the tool must sign its request with Signature Version 4 in the Authorization header; any access key does",
+	Presigned:       "a URL that holds a signature or a token is not passed on; let the tool make an ordinary request",
+	ChunkSigned:     "a body signed chunk by chunk cannot be signed anew; turn chunked encoding off in the SDK (Java: chunkedEncodingEnabled(false))",
+	UnsignedPayload: "the body comes in unsigned pieces, which the binding passes on only with unsignedPayload: true; or set request_checksum_calculation to when_required in the SDK",
+	WrongService:    "the binding's services do not list the service that the tool signed for",
+	WrongRegion:     "the binding's regions do not list the region that the tool signed for",
+	WrongHost:       "the host is not one of the service and region that the tool signed for",
+}
+
+// Advice says what can be done about a reason that lies in the tool's request, without a full stop; empty for others.
+func (r Reason) Advice() string { return advice[r] }
+
 // phase says where a reason arises, for the text of errors, and whether a later try can help.
 type phase struct {
 	text      string
@@ -64,6 +97,7 @@ type phase struct {
 const (
 	exchanging = "token exchange failed: "
 	preparing  = "no credential: "
+	placingIt  = "the credential cannot be put on the request: "
 )
 
 var phases = map[Reason]phase{
@@ -73,7 +107,7 @@ var phases = map[Reason]phase{
 	ServerError: {exchanging, true}, RateLimited: {exchanging, true},
 
 	Timeout: {exchanging, true}, Unreachable: {exchanging, true}, TLS: {exchanging, true},
-	Overloaded: {exchanging, true}, Cancelled: {exchanging, true},
+	Overloaded: {exchanging, true}, Cancelled: {exchanging, true}, BreakerOpen: {exchanging, true},
 
 	BadAnswer: {exchanging, false}, BadTokenType: {exchanging, false}, WiderScope: {exchanging, false},
 	NarrowerScope: {exchanging, false}, WrongAudience: {exchanging, false}, WrongSubject: {exchanging, false},
@@ -82,6 +116,10 @@ var phases = map[Reason]phase{
 	NoIdentity: {preparing, false}, NoSubjectToken: {preparing, false}, SubjectExpired: {preparing, false},
 	ActorNotAllowed: {preparing, false}, NotBound: {preparing, false}, SecretUnreadable: {preparing, true},
 	Internal: {preparing, false},
+
+	PlaceholderLeft: {placingIt, false}, PlaceholderPath: {placingIt, false}, PlaceholderBody: {placingIt, false},
+	NotSigned: {placingIt, false}, Presigned: {placingIt, false}, ChunkSigned: {placingIt, false}, UnsignedPayload: {placingIt, false},
+	WrongService: {placingIt, false}, WrongRegion: {placingIt, false}, WrongHost: {placingIt, false},
 }
 
 // Error says which binding failed and why, and never what the secret or the endpoint's answer was.
@@ -90,6 +128,7 @@ type Error struct {
 	Reason     Reason
 	Temporary  bool          // true: credential_unavailable, false: credential_denied
 	RetryAfter time.Duration // when Temporary, as far as known
+	Detail     string        // where placeholders are replaced; no secret
 }
 
 // Error names the binding and the reason, for example `binding "orders": token exchange failed: invalid_scope`.
@@ -117,7 +156,7 @@ const (
 // and says nothing about the endpoint.
 func (e *Error) negativeFor() time.Duration {
 	switch {
-	case e.Reason == Cancelled || e.Reason == Overloaded || e.Reason == Internal || phases[e.Reason].text == preparing:
+	case e.Reason == Cancelled || e.Reason == Overloaded || e.Reason == BreakerOpen || e.Reason == Internal || phases[e.Reason].text == preparing:
 		return 0
 	case e.Temporary:
 		return min(max(e.RetryAfter, negativeMin), negativeMax)

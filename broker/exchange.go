@@ -27,6 +27,7 @@ func newExchanger(binding string, c TokenExchange, eps endpoints, now func() tim
 	x.scopes, _ = joinScopes(c.Scopes)
 	if c.ActorTokenFile != "" {
 		x.actor = watchLine(c.ActorTokenFile)
+		x.actor.every = time.Second // it is in the key, so it is asked for at each call
 		if _, err := x.actor.get(); err != nil {
 			return nil, fileProblem("actorTokenFile", c.ActorTokenFile, err)
 		}
@@ -78,7 +79,8 @@ func (x *exchanger) Key(s Subject) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	return Key{Binding: x.binding, Audience: a.audience, Resource: a.resource, Scopes: a.scopes, Workload: a.actor.hash}, nil
+	return Key{Binding: x.binding, Audience: a.audience, Resource: a.resource, Scopes: a.scopes, Workload: a.actor.hash,
+		Client: x.conf.ClientAuth.ClientID, RequestedType: x.conf.RequestedType}, nil
 }
 
 // Issue exchanges the caller's token, with one retry at most.
@@ -90,7 +92,12 @@ func (x *exchanger) Issue(ctx context.Context, s Subject) (*Credential, error) {
 	if !mayAct(a.subjectToken.Reveal(), a.actor.value.Reveal()) {
 		return nil, newError(x.binding, ActorNotAllowed)
 	}
-	return x.issue(ctx, "token_exchange", &a, func() url.Values { return x.form(&a) })
+	c, err := x.issue(ctx, "token_exchange", &a, func() url.Values { return x.form(&a) })
+	if err != nil {
+		return nil, err
+	}
+	c.within = endOf(a.actor.value.Reveal()) // a delegation is not to outlive the workload that it was given to
+	return c, nil
 }
 
 // form is RFC 8693, section 2.1.

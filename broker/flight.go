@@ -15,6 +15,7 @@ type flight struct {
 	done    chan struct{}
 	cancel  context.CancelFunc
 	dropped bool // guarded by Broker.mu until done is closed
+	refresh bool // a credential is at hand: what fails changes nothing
 	cred    *Credential
 	err     *Error
 }
@@ -27,7 +28,7 @@ func (b *Broker) fetch(ctx context.Context, bo *bound, key Key, s Subject) (*Cre
 		if err != nil {
 			return nil, err
 		}
-		if f == nil {
+		if e != nil {
 			return b.fromCache(bo, e, b.now())
 		}
 		select {
@@ -51,25 +52,44 @@ func (b *Broker) fetch(ctx context.Context, bo *bound, key Key, s Subject) (*Cre
 }
 
 // join returns the flight of key, or the entry that a flight has left since the caller looked.
-func (b *Broker) join(bo *bound, key Key, s Subject) (*flight, entry, error) {
+func (b *Broker) join(bo *bound, key Key, s Subject) (*flight, *entry, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if f := b.flights[key]; f != nil {
-		return f, entry{}, nil
+		return f, nil, nil
 	}
-	if e, ok := b.cache.get(key, b.now()); ok {
+	if e := b.cache.get(key, b.now()); e != nil {
 		return nil, e, nil
 	}
 	if len(b.flights) >= maxFlights {
-		return nil, entry{}, newError(bo.Name, Overloaded)
+		return nil, nil, newError(bo.Name, Overloaded)
 	}
+	return b.launch(bo, key, s, false), nil, nil
+}
+
+// refresh asks for a credential anew while the present one still serves. It is called for one in use only, and by a call that no revocation
+// covers.
+func (b *Broker) refresh(bo *bound, key Key, s Subject) {
+	b.mu.Lock()
+	free := b.flights[key] == nil && len(b.flights) < maxFlights
+	if free {
+		b.launch(bo, key, s, true)
+	}
+	b.mu.Unlock()
+	if free {
+		b.event(bo, "refresh")
+	}
+}
+
+// launch is called with b.mu held.
+func (b *Broker) launch(bo *bound, key Key, s Subject, refresh bool) *flight {
 	// Detached from the caller: whoever came first may leave without taking the answer from the rest.
-	ctx, cancel := context.WithTimeout(context.Background(), bo.deadline)
-	f := &flight{done: make(chan struct{}), cancel: cancel}
+	ctx, cancel := context.WithTimeout(forTenant(context.Background(), s.Tenant), bo.deadline)
+	f := &flight{done: make(chan struct{}), cancel: cancel, refresh: refresh}
 	b.flights[key] = f
 	s.RequiredScopes = slices.Clone(s.RequiredScopes)
 	go b.fly(ctx, f, bo, key, s)
-	return f, entry{}, nil
+	return f
 }
 
 func (b *Broker) fly(ctx context.Context, f *flight, bo *bound, key Key, s Subject) {
@@ -80,18 +100,24 @@ func (b *Broker) fly(ctx context.Context, f *flight, bo *bound, key Key, s Subje
 	if err == nil && (over(cred.ref.Expires, now) || over(s.Expiry, now)) {
 		cred, err = nil, newError(bo.Name, Expired)
 	}
-	var e entry
+	e := &entry{packed: pack(key)}
 	if err != nil {
 		ttl, own := err.negativeFor(), *err // the issuer may keep its error
-		if own.Temporary {
+		if own.Temporary && ttl > 0 {
 			own.RetryAfter = ttl
 		}
 		err = &own
 		e.err, e.until = err, now.Add(ttl)
 	} else {
-		cred = cred.keyed(&key, false)
-		e.cred = cred.keyed(&key, true)
-		e.until = cacheUntil(start, cred.ref.Expires, s.Expiry, bo.maxTTL)
+		cred = cred.placed(e, false)
+		e.cred = cred.placed(e, true)
+		inputs, renewable := s.Expiry, false
+		if !inputs.IsZero() {
+			inputs = earlier(inputs, cred.within)
+		}
+		if e.until, renewable = cacheUntil(start, cred.cacheable(), inputs, bo.maxTTL); renewable {
+			e.refresh.Store(refreshAt(start, e.until))
+		}
 	}
 	f.cred, f.err = cred, err
 	b.observe(Event{Binding: bo.Name, Name: "exchange", Result: result(err), Duration: now.Sub(start)})
@@ -99,12 +125,12 @@ func (b *Broker) fly(ctx context.Context, f *flight, bo *bound, key Key, s Subje
 		b.event(bo, "evict")
 	}
 	if f.dropped { // its waiters get nothing, so nobody else has what it brought
-		bo.revoker.push(cred)
+		bo.revoker.push(cred, key.Tenant)
 	}
 }
 
 // land stores what the flight brought, unless it was dropped on the way, and wakes its waiters. It reports an eviction.
-func (b *Broker) land(f *flight, key Key, e entry, now time.Time) bool {
+func (b *Broker) land(f *flight, key Key, e *entry, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer close(f.done)
@@ -112,6 +138,9 @@ func (b *Broker) land(f *flight, key Key, e entry, now time.Time) bool {
 		return false
 	}
 	delete(b.flights, key)
+	if f.refresh && e.err != nil {
+		return false
+	}
 	return now.Before(e.until) && b.cache.put(key, e)
 }
 

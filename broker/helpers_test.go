@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -154,7 +155,7 @@ func wantReason(t *testing.T, err error, want Reason) *Error {
 
 // sent returns the headers after Apply.
 func sent(c *Credential) http.Header {
-	r := &http.Request{Header: http.Header{}}
+	r := &http.Request{URL: &url.URL{}, Header: http.Header{}}
 	if _, err := c.Apply(r, nil); err != nil {
 		panic(err)
 	}
@@ -235,5 +236,16 @@ func ageFile(t testing.TB, path string) {
 	t.Helper()
 	if err := os.Chtimes(path, time.Time{}, time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// eventually waits for what another goroutine will bring about.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatal("it never came")
+		}
+		runtime.Gosched()
 	}
 }

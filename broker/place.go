@@ -2,6 +2,7 @@ package broker
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/toolgate/toolgate/redact"
 )
@@ -23,11 +24,30 @@ func (c *Credential) BodyLimit(out *http.Request) int64 { return c.put.body(out)
 // of what it sets is removed first. body is the request's whole body where BodyLimit asked for it, else nil; what is returned is to be
 // sent in its stead, with its own length. Errors: *Error, after which the request must not be sent.
 func (c *Credential) Apply(out *http.Request, body []byte) ([]byte, error) {
-	body, reason := c.put.place(out, body)
+	reason := c.spent()
+	if reason == "" {
+		if c.lease != nil {
+			c.lease.use()
+		}
+		body, reason = c.put.place(out, body)
+	}
 	if reason != "" {
-		return nil, newError(c.ref.Binding, reason)
+		e := newError(c.ref.Binding, reason)
+		e.Detail = c.hint
+		return nil, e
 	}
 	return body, nil
+}
+
+// spent returns why a credential that was had a moment ago must not be sent any more. A body that was held may have taken its time.
+func (c *Credential) spent() Reason {
+	switch {
+	case c.at != nil && c.at.dropped.Load():
+		return Cancelled
+	case over(c.ref.Expires, time.Now()):
+		return Expired
+	}
+	return ""
 }
 
 // inHeader is a credential that is a header's value.

@@ -19,12 +19,12 @@ const (
 	revokeRetryAfter = time.Second // then doubled
 )
 
-// revoker ends issued tokens at their issuer (RFC 7009), in the background. It has no goroutine while it has nothing to do.
+// revoker ends issued credentials at their issuer, in the background. It has no goroutine while it has nothing to do.
 type revoker struct {
 	binding string
 	ep      *endpoint
-	auth    authenticate
-	timeout time.Duration // of one attempt
+	end     func(context.Context, revocation) (Reason, time.Duration) // one attempt; a reason and the issuer's Retry-After where it failed
+	timeout time.Duration                                             // of one attempt
 	observe func(Event)
 	now     func() time.Time
 
@@ -33,13 +33,15 @@ type revoker struct {
 	running int
 }
 
-// revocation is one token to end.
+// revocation is one credential to end.
 type revocation struct {
 	token   redact.Secret
+	lease   *lease // Vault's; nil: token is what is ended
 	expires time.Time
+	tenant  string
 }
 
-// newRevoker returns nil for a binding without a revocation endpoint.
+// newRevoker is that of RFC 7009. It returns nil for a binding without a revocation endpoint.
 func newRevoker(t *tokenClient, at place, eps endpoints) (*revoker, error) {
 	if at.url == "" {
 		return nil, nil
@@ -51,12 +53,23 @@ func newRevoker(t *tokenClient, at place, eps endpoints) (*revoker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &revoker{binding: t.binding, ep: ep, auth: t.auth, timeout: t.timeout, now: t.now}, nil
+	end := func(ctx context.Context, v revocation) (Reason, time.Duration) {
+		return endToken(ctx, ep, t.auth, v.token)
+	}
+	return &revoker{binding: t.binding, ep: ep, end: end, timeout: t.timeout, now: t.now}, nil
 }
 
 // push takes a credential that is not to be used any more. It never waits. A nil revoker takes nothing.
-func (r *revoker) push(c *Credential) {
-	if r != nil && c != nil && !r.take(revocation{c.value, c.ref.Expires}) {
+func (r *revoker) push(c *Credential, tenant string) {
+	if r == nil || c == nil {
+		return
+	}
+	v := revocation{c.value, c.lease, c.ref.Expires, tenant}
+	if c.lease != nil {
+		c.lease.drop()
+		v.expires = c.lease.end()
+	}
+	if !r.take(v) {
 		r.count("dropped", 0)
 	}
 }
@@ -104,7 +117,7 @@ func (r *revoker) revoke(v revocation) string {
 		if over(v.expires, r.now()) {
 			return "expired"
 		}
-		reason, retryAfter := r.attempt(v.token)
+		reason, retryAfter := r.attempt(v)
 		if reason == "" {
 			return "ok"
 		}
@@ -116,22 +129,32 @@ func (r *revoker) revoke(v revocation) string {
 	}
 }
 
-// attempt is RFC 7009, section 2.1. A token that the issuer does not know counts as revoked there (section 2.2).
-func (r *revoker) attempt(token redact.Secret) (Reason, time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
+func (r *revoker) attempt(v revocation) (Reason, time.Duration) {
+	ctx, cancel := context.WithTimeout(forTenant(context.Background(), v.tenant), r.timeout)
 	defer cancel()
 	if reason := r.ep.acquire(ctx); reason != "" {
 		return reason, 0
 	}
-	defer r.ep.release()
+	defer r.ep.release(ctx)
+	return r.end(ctx, v)
+}
+
+// endToken is RFC 7009, section 2.1. A token that the issuer does not know counts as revoked there (section 2.2).
+func endToken(ctx context.Context, ep *endpoint, auth authenticate, token redact.Secret) (Reason, time.Duration) {
 	form, h := url.Values{"token": {token.Reveal()}, "token_type_hint": {"access_token"}}, make(http.Header)
-	if err := r.auth(form, h); err != nil {
+	if err := auth(form, h); err != nil {
 		return SecretUnreadable, 0
 	}
-	answer, reason := r.ep.post(ctx, form, h)
-	switch {
-	case reason != "":
+	answer, reason := ep.post(ctx, form, h)
+	if reason != "" {
 		return reason, 0
+	}
+	return ended(answer)
+}
+
+// ended judges the answer to a revocation.
+func ended(answer reply) (Reason, time.Duration) {
+	switch {
 	case answer.status == http.StatusOK || answer.status == http.StatusNoContent:
 		return "", 0
 	case answer.status == http.StatusTooManyRequests:

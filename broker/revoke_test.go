@@ -126,7 +126,7 @@ func TestRevocationsAreBoundedAndNeverWait(t *testing.T) {
 	r := b.revokers[bd.Name]
 	cred := newCredential(Ref{}, "Authorization", "Bearer ", "x")
 	for range maxRevocations + maxRevokers + 10 {
-		r.push(cred)
+		r.push(cred, "acme")
 	}
 	c.eventually(t, "revocation dropped", 6)
 	r.mu.Lock()
@@ -149,7 +149,7 @@ func TestRevocationResults(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b, bd, _, c := revocable(t, newTokenServer(t, nil), func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(test.status) })
-			b.revokers[bd.Name].push(newCredential(Ref{Expires: time.Now().Add(test.left)}, "Authorization", "Bearer ", "x"))
+			b.revokers[bd.Name].push(newCredential(Ref{Expires: time.Now().Add(test.left)}, "Authorization", "Bearer ", "x"), "acme")
 			c.eventually(t, "revocation "+test.want, 1)
 		})
 	}

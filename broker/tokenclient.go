@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"golang.org/x/oauth2"
 )
 
 // A retry waits at least retryWait; one that would have to wait longer than maxRetryWait is left to the caller.
@@ -23,25 +25,71 @@ type tokenClient struct {
 	now     func() time.Time
 }
 
+func (t *tokenClient) breaker() *breaker { return &t.ep.breaker }
+
 // issue asks with the form of build, with one retry at most. build is called for each attempt.
 func (t *tokenClient) issue(ctx context.Context, kind string, a *ask, build func() url.Values) (*Credential, error) {
-	if r := t.ep.acquire(ctx); r != "" {
-		return nil, newError(t.binding, r)
+	var tok *oauth2.Token
+	fail := t.twice(ctx, t.ep, func(ctx context.Context) (e *Error) {
+		tok, e = t.token(ctx, a, build())
+		return e
+	})
+	if fail != nil {
+		return nil, fail
 	}
-	defer t.ep.release()
-	c, fail := t.attempt(ctx, kind, a, build())
-	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) {
-		c, fail = t.attempt(ctx, kind, a, build())
+	ref := Ref{
+		Binding: t.binding, Kind: kind, Audience: orElse(a.audience, a.resource),
+		Scopes: strings.Fields(a.scopes), Expires: tok.Expiry,
 	}
+	return newCredential(ref, "Authorization", "Bearer ", tok.AccessToken), nil
+}
+
+// twice is the endpoint's, with a time limit for each attempt.
+func (t *tokenClient) twice(ctx context.Context, ep *endpoint, try func(context.Context) *Error) *Error {
+	return ep.twice(ctx, t.binding, func() *Error {
+		ctx, cancel := context.WithTimeout(ctx, t.timeout)
+		defer cancel()
+		return try(ctx)
+	})
+}
+
+// twice makes an attempt in one of the endpoint's slots, and one more where that can help.
+func (ep *endpoint) twice(ctx context.Context, binding string, attempt func() *Error) *Error {
+	if r := ep.acquire(ctx); r != "" {
+		return ep.unasked(ctx, binding, r)
+	}
+	defer ep.release(ctx)
+	fail := attempt()
+	if fail != nil && retryable(fail) && wait(ctx, max(fail.RetryAfter, retryWait)) && ep.breaker.pause(tenantOf(ctx), ep.now()) == 0 {
+		fail = attempt()
+	}
+	return fail
+}
+
+// issue is twice for an attempt that brings a credential.
+func (ep *endpoint) issue(ctx context.Context, binding string, attempt func() (*Credential, *Error)) (c *Credential, err error) {
+	fail := ep.twice(ctx, binding, func() (e *Error) {
+		c, e = attempt()
+		return e
+	})
 	if fail != nil {
 		return nil, fail
 	}
 	return c, nil
 }
 
-// retryable does not include timeouts: whoever waits has waited long enough.
+// failure is of an answer; a temporary one keeps what the endpoint said of when to come again.
+func (t *tokenClient) failure(reason Reason, r reply) *Error {
+	e := newError(t.binding, reason)
+	if e.Temporary {
+		e.RetryAfter = r.retryAfter
+	}
+	return e
+}
+
+// retryable does not include timeouts, since whoever waits has waited long enough, nor being told to ask less.
 func retryable(e *Error) bool {
-	return (e.Reason == Unreachable || e.Reason == ServerError || e.Reason == RateLimited) && e.RetryAfter <= maxRetryWait
+	return (e.Reason == Unreachable || e.Reason == ServerError) && e.RetryAfter <= maxRetryWait
 }
 
 func wait(ctx context.Context, d time.Duration) bool {
@@ -55,9 +103,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (t *tokenClient) attempt(ctx context.Context, kind string, a *ask, form url.Values) (*Credential, *Error) {
-	ctx, cancel := context.WithTimeout(ctx, t.timeout)
-	defer cancel()
+// token makes one attempt.
+func (t *tokenClient) token(ctx context.Context, a *ask, form url.Values) (*oauth2.Token, *Error) {
 	h := make(http.Header)
 	if err := t.auth(form, h); err != nil {
 		return nil, newError(t.binding, SecretUnreadable)
@@ -69,15 +116,7 @@ func (t *tokenClient) attempt(ctx context.Context, kind string, a *ask, form url
 	}
 	tok, reason := a.check(r, start, t.now())
 	if reason != "" {
-		e := newError(t.binding, reason)
-		if e.Temporary {
-			e.RetryAfter = r.retryAfter
-		}
-		return nil, e
+		return nil, t.failure(reason, r)
 	}
-	ref := Ref{
-		Binding: t.binding, Kind: kind, Audience: orElse(a.audience, a.resource),
-		Scopes: strings.Fields(a.scopes), Expires: tok.Expiry,
-	}
-	return newCredential(ref, "Authorization", "Bearer ", tok.AccessToken), nil
+	return tok, nil
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"net"
-	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -55,7 +54,12 @@ func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
 	}{
 		{"tokenExchange", raw.TokenExchange.present, raw.TokenExchange.at, func() { b.TokenExchange = c.tokenExchange(raw.TokenExchange) }},
 		{"clientCredentials", raw.ClientCredentials.present, raw.ClientCredentials.at, func() { b.ClientCredentials = c.clientCredentials(raw.ClientCredentials) }},
-		{"static", raw.Static.present, raw.Static.at, func() { b.Static = c.static(&raw.Static.V) }},
+		{"static", raw.Static.present, raw.Static.at, func() { b.Static = c.static(raw.Static) }},
+		{"placeholders", raw.Placeholders.present, raw.Placeholders.at, func() { b.Placeholders = c.placeholders(raw.Placeholders.V) }},
+		{"githubApp", raw.GitHubApp.present, raw.GitHubApp.at, func() { b.GitHubApp = c.gitHubApp(raw.GitHubApp) }},
+		{"vault", raw.Vault.present, raw.Vault.at, func() { b.Vault = c.vault(raw.Vault) }},
+		{"aws", raw.AWS.present, raw.AWS.at, func() { b.AWS = c.aws(raw.AWS) }},
+		{"gcp", raw.GCP.present, raw.GCP.at, func() { b.GCP = c.gcp(raw.GCP) }},
 	} {
 		switch {
 		case !k.present:
@@ -249,16 +253,6 @@ func (c *sidecar) clientAuth(f field[rawClientAuth]) broker.ClientAuth {
 		}
 	}
 	return out
-}
-
-func (c *sidecar) static(raw *rawStatic) *broker.Static {
-	if raw.Header.ok && reservedHeaders[textproto.CanonicalMIMEHeaderKey(string(raw.Header.V))] {
-		c.errorf(raw.Header.at, "found header %s, expected one that is a request's own and not the connection's", quote(string(raw.Header.V)))
-	}
-	if strings.ContainsFunc(raw.Prefix.V, func(r rune) bool { return r < ' ' || r > '~' }) {
-		c.errorf(raw.Prefix.at, "found prefix %s, expected printable ASCII", quote(raw.Prefix.V))
-	}
-	return &broker.Static{File: c.secretFile(raw.File), Header: string(raw.Header.V), Prefix: raw.Prefix.V}
 }
 
 // reservedHeaders frame the message or speak to the proxy; a credential in them would break the one or reach nobody.

@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -15,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -67,11 +69,21 @@ func writeKeys(t testing.TB, dir string) {
 	pair("other", true, soon)
 	pair("leaf", false, soon)
 	pair("expired", true, time.Now().Add(-time.Hour))
+	write("rsa.pem", rsaKey())
 	write("token", []byte("a-token\n"))
 	write("secret", []byte("a-secret\n"))
 	write("proxy-user", []byte("toolgate:a-password\n"))
 	write("empty.pem", nil)
 }
+
+// rsaKey is made once, since that takes long.
+var rsaKey = sync.OnceValue(func() []byte {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+})
 
 // load reads a file of the corpus as what its name says that it is.
 func load(path string) (defaults Problems, err error) {

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/identity"
 )
 
 // tables are the generated reference tables: the document, the marker's name and the raw type.
@@ -42,6 +44,69 @@ func TestTablesAreCurrent(t *testing.T) {
 		out.WriteString(end + tail)
 		current(t, file, out.Bytes())
 	}
+}
+
+// TestPresetTableIsCurrent holds the table of presets in docs/identity.md to what the code fills in.
+func TestPresetTableIsCurrent(t *testing.T) {
+	file := filepath.Join(docs, "identity.md")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- presets:begin -->\n", "<!-- presets:end -->"
+	head, rest, ok := strings.Cut(string(b), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s: no markers %q", file, begin)
+	}
+	presets := identity.Presets()
+	lines := map[string][]string{}
+	keys := []string{"algorithms", "types", "require"}
+	for _, p := range presets {
+		s := p.Settings()
+		lines["algorithms"] = append(lines["algorithms"], cell(s.Algorithms))
+		lines["types"] = append(lines["types"], cell(s.Types))
+		lines["require"] = append(lines["require"], cell(s.Require))
+		for _, k := range claimKeys(&rawClaims{}, &identity.ClaimMap{}, &s.Claims) {
+			key := "claims." + k.name
+			if lines[key] == nil {
+				keys = append(keys, key)
+			}
+			lines[key] = append(lines[key], cell(*k.preset))
+		}
+		lines["match"] = append(lines["match"], strings.ReplaceAll(cell(s.MustMatch), ", ", " or "))
+	}
+	var out bytes.Buffer
+	out.WriteString(head + begin + "| key |")
+	for _, p := range presets {
+		_, _ = fmt.Fprintf(&out, " `%s` |", p)
+	}
+	out.WriteString("\n|---|" + strings.Repeat("---|", len(presets)) + "\n")
+	for _, key := range append(keys, "match") {
+		name := "`" + key + "`"
+		if key == "match" {
+			name += ", which the config must have"
+		}
+		_, _ = fmt.Fprintf(&out, "| %s | %s |\n", name, strings.Join(lines[key], " | "))
+	}
+	out.WriteString(end + tail)
+	current(t, file, out.Bytes())
+}
+
+// cell is a list in a table.
+func cell(list []string) string {
+	var out []string
+	for _, s := range list {
+		if s == "" {
+			out = append(out, "none given")
+		} else {
+			out = append(out, "`"+s+"`")
+		}
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, ", ")
 }
 
 // rows writes one row a key, depth first.

@@ -79,6 +79,9 @@ func (c *sidecar) peers(raw *rawGateway) GatewayPeers {
 		is := c.usableIssuer(f)
 		out.Tokens, out.Digest = &is, c.digest([]identity.Issuer{is}, []field[rawIssuer]{f})
 		c.ownAudience(f.V.Audiences)
+		if in := f.V.Introspection; in.present {
+			c.errorf(in.at, "found introspection for workloads' tokens, expected none: they are JWTs")
+		}
 		if r := f.V.Replay; r.V.mode() != identity.ReplayOff {
 			c.errorf(r.at, "found replay for workloads' tokens, expected none: a workload shows its token for each tunnel")
 		}

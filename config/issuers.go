@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 
+	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/identity"
 )
 
@@ -19,6 +20,7 @@ func (c *sidecar) identity() Identity {
 	raw := &c.raw.Identity.V
 	out := Identity{Required: raw.Required.V, WorkloadTokenFile: c.secretFile(raw.WorkloadTokenFile)}
 	urls := map[string]mark{}
+	var introspects mark
 	for _, f := range raw.Issuers.V {
 		if f.V.Issuer.at.line == 0 {
 			out.Issuers = append(out.Issuers, identity.Issuer{}) // not a mapping, which was reported
@@ -29,6 +31,11 @@ func (c *sidecar) identity() Identity {
 			c.errorf(u.at, "found issuer %s a second time, expected it once; the first is at %d:%d", quote(u.V), first.line, first.col)
 		} else if u.ok {
 			urls[u.V] = u.at
+		}
+		if in := f.V.Introspection; in.present && introspects.line != 0 {
+			c.errorf(in.at, "found introspection a second time, expected it at one issuer, since nothing tells whose an opaque token is; the first is at %d:%d", introspects.line, introspects.col)
+		} else if in.present {
+			introspects = in.at
 		}
 		out.Issuers = append(out.Issuers, c.usableIssuer(f))
 	}
@@ -54,27 +61,65 @@ func (c *sidecar) usableIssuer(f field[rawIssuer]) identity.Issuer {
 	return is
 }
 
+// introspection checks how an issuer is asked about its opaque tokens; nil after a mistake.
+func (c *sidecar) introspection(f field[rawIntrospection]) *identity.Introspection {
+	raw := &f.V
+	before := len(c.mistakes)
+	c.endpoint(raw.URL, true)
+	auth := c.clientAuth(raw.ClientAuth)
+	if m := raw.ClientAuth.V.Method; m.V == "none" || m.V == "tls_client_auth" {
+		c.errorf(m.at, "found method %s, expected client_secret_basic, client_secret_post, private_key_jwt or workload_token", m.V)
+	}
+	out := &identity.Introspection{URL: raw.URL.V, Timeout: raw.Timeout.V}
+	if _, pool := c.roots(raw.CAFile); pool != nil {
+		out.Client = keyClient(pool)
+	}
+	if !f.ok || len(c.mistakes) > before {
+		return nil
+	}
+	proof, err := broker.NewClientProof(auth, raw.URL.V)
+	if err != nil {
+		c.errorf(raw.ClientAuth.at, "found a clientAuth that cannot be used, expected another: %v", err)
+		return nil
+	}
+	out.Authenticate = proof
+	return out
+}
+
 // digest sums up issuers and the roots under which their keys are fetched.
 func (c *sidecar) digest(issuers []identity.Issuer, raw []field[rawIssuer]) string {
 	h := sha256.New()
 	for i, is := range issuers {
-		is.Client = nil
-		_, _ = fmt.Fprintf(h, "%+v\n", is)
-		if ca := raw[i].V.CAFile; ca.ok && ca.V != "" {
-			_, _ = h.Write(c.read[c.path(ca.V)])
+		is.Client, is.Introspection = nil, nil // pointers, which differ each time
+		in := &raw[i].V.Introspection.V
+		_, _ = fmt.Fprintf(h, "%+v\n%q %s %+v\n", is, in.URL.V, in.Timeout.V, authText(&in.ClientAuth.V))
+		for _, ca := range []field[string]{raw[i].V.CAFile, in.CAFile} {
+			if ca.ok && ca.V != "" {
+				_, _ = h.Write(c.read[c.path(ca.V)])
+			}
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// authText is all that a clientAuth says, but for what its files hold, which are read again when they change.
+func authText(raw *rawClientAuth) [8]string {
+	return [8]string{string(raw.Method.V), raw.ClientID.V, raw.SecretFile.V, raw.KeyFile.V, raw.CertFile.V, raw.TokenFile.V, raw.KeyID.V, raw.Audience.V}
 }
 
 func (c *sidecar) issuer(raw *rawIssuer) identity.Issuer {
 	c.endpoint(raw.Issuer, false)
 	c.endpoint(raw.JWKSURL, true)
 	is := identity.Issuer{
-		URL: raw.Issuer.V, JWKSURL: raw.JWKSURL.V, Audiences: plain(raw.Audiences.V), Algorithms: plain(raw.Algorithms.V),
-		Types: plain(raw.Types.V), AuthorizedParties: plain(raw.AuthorizedParties.V), Leeway: raw.Leeway.V,
-		MaxLifetime: raw.MaxLifetime.V, Claims: claims(&raw.Claims.V), TokenFile: c.secretFile(raw.TokenFile),
-		Require: plain(raw.Require.V), Replay: raw.Replay.V.mode(),
+		URL: raw.Issuer.V, JWKSURL: raw.JWKSURL.V, Audiences: plain(raw.Audiences.V), AuthorizedParties: plain(raw.AuthorizedParties.V),
+		Leeway: raw.Leeway.V, MaxLifetime: raw.MaxLifetime.V, TokenFile: c.secretFile(raw.TokenFile), Replay: raw.Replay.V.mode(),
+	}
+	for _, m := range valid(raw.Match.V) {
+		is.Match = append(is.Match, identity.Match{Claim: m.Claim.V, Values: plain(m.Values.V)})
+	}
+	c.shapeOfTokens(raw, &is)
+	if raw.Introspection.present {
+		is.Introspection = c.introspection(raw.Introspection)
 	}
 	if _, pool := c.roots(raw.CAFile); pool != nil {
 		is.Client = keyClient(pool)

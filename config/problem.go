@@ -39,10 +39,11 @@ type mark struct {
 
 func (m mark) String() string { return fmt.Sprintf("%s:%d:%d", m.file, m.line, m.col) }
 
-// report gathers mistakes and warnings; nothing stops at the first.
+// report gathers mistakes, warnings and notes; nothing stops at the first.
 type report struct {
 	mistakes Problems
 	warnings Problems
+	notes    Problems
 }
 
 // maxMistakes bounds what one load reports.
@@ -62,6 +63,11 @@ func (r *report) full() bool { return len(r.mistakes) > maxMistakes }
 
 func (r *report) warnf(at mark, format string, args ...any) {
 	r.warnings = append(r.warnings, Problem{at.file, at.line, at.col, fmt.Sprintf(format, args...)})
+}
+
+// notef tells what is in force and does not stand in the file.
+func (r *report) notef(at mark, format string, args ...any) {
+	r.notes = append(r.notes, Problem{at.file, at.line, at.col, fmt.Sprintf(format, args...)})
 }
 
 // err returns the mistakes, sorted, as an error; nil when there is none.

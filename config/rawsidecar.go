@@ -73,17 +73,32 @@ type rawIdentity struct {
 type rawIssuer struct {
 	Issuer            field[string]             `key:"issuer" is:"required" doc:"Exact iss of the tokens; keys are found by OpenID discovery below it. https, or http on a loopback address."`
 	JWKSURL           field[string]             `key:"jwksURL" doc:"URL of the key set. Set: no discovery."`
+	Preset            field[preset]             `key:"preset" doc:"Kind of issuer, which fills in algorithms, types, require and claims; what stands here counts more. docs/identity.md has the table. Missing: none."`
 	Audiences         field[[]field[string]]    `key:"audiences" is:"required,nonempty" doc:"Audiences of which a token must carry one."`
 	Algorithms        field[[]field[algorithm]] `key:"algorithms" is:"nonempty" doc:"Signature algorithms. Missing: RS256, ES256, EdDSA."`
 	Types             field[[]field[tokenType]] `key:"types" is:"nonempty" doc:"Allowed typ headers. Missing: jwt, at+jwt, or none given."`
-	AuthorizedParties field[[]field[string]]    `key:"authorizedParties" is:"nonempty" doc:"Allowed azp values; needed for tokens with several audiences."`
+	AuthorizedParties field[[]field[string]]    `key:"authorizedParties" is:"nonempty" doc:"Allowed azp values, one of which a token must have. Missing: azp is not judged."`
 	Leeway            field[time.Duration]      `key:"leeway" default:"30s" min:"1s" max:"60s" doc:"Clock skew allowed for exp, nbf and iat."`
 	MaxLifetime       field[time.Duration]      `key:"maxLifetime" min:"1s" max:"8760h" doc:"Longest lifetime (exp less iat) of a token. Missing: no limit."`
 	Require           field[[]field[string]]    `key:"require" doc:"Claims that a token must carry besides sub, aud and exp; a.b walks into objects."`
+	Match             field[[]field[rawMatch]]  `key:"match" doc:"Claims that must have one of certain values."`
 	Replay            field[replayMode]         `key:"replay" default:"off" doc:"How often a token may be used. once: for one call. bind: by the first workload that used it. Both need maxLifetime, and a claims.tokenID in each token."`
 	CAFile            field[string]             `key:"caFile" is:"blank" doc:"PEM file of the roots for this issuer, in place of the system's."`
 	TokenFile         field[string]             `key:"tokenFile" is:"blank" doc:"File with a bearer token for discovery and keys, for issuers that show keys only to whom they know; re-read when it changes. It is sent to the origin of jwksURL, or else of issuer, and to no other."`
-	Claims            field[rawClaims]          `key:"claims" doc:"Claims that fill the caller; of several names the first present wins, and a.b walks into objects."`
+	Introspection     field[rawIntrospection]   `key:"introspection" doc:"Where the issuer tells about its opaque tokens (RFC 7662). Missing: only JWTs are accepted. One issuer may have it."`
+	Claims            field[rawClaims]          `key:"claims" doc:"Claims that fill the caller; of several names the first present wins, and a.b walks into objects. An empty list: none."`
+}
+
+type rawIntrospection struct {
+	URL        field[string]        `key:"url" is:"required" doc:"Introspection endpoint. https, or http on a loopback address."`
+	ClientAuth field[rawClientAuth] `key:"clientAuth" is:"required" doc:"How the sidecar authenticates to the endpoint: client_secret_basic, client_secret_post, private_key_jwt or workload_token."`
+	CAFile     field[string]        `key:"caFile" is:"blank" doc:"PEM file of the roots for url, in place of the system's."`
+	Timeout    field[time.Duration] `key:"timeout" default:"5s" min:"1ms" max:"30s" doc:"Timeout of one request."`
+}
+
+type rawMatch struct {
+	Claim  field[string]          `key:"claim" is:"required" doc:"The claim, a string; a.b walks into objects."`
+	Values field[[]field[string]] `key:"values" is:"required,nonempty" doc:"Its values, exactly."`
 }
 
 type rawClaims struct {
@@ -102,12 +117,17 @@ type rawBroker struct {
 }
 
 type rawBinding struct {
-	Name              field[name]                 `key:"name" is:"required" doc:"Name of the binding, unique."`
-	Tools             field[[]field[name]]        `key:"tools" is:"required,nonempty" doc:"Tools that use it."`
-	Targets           field[[]field[string]]      `key:"targets" is:"required,nonempty" doc:"Hosts with optional port (443 when missing) that it is for; exact, and allowed by each tool's manifest."`
-	TokenExchange     field[rawTokenExchange]     `key:"tokenExchange" doc:"A token from a token endpoint (RFC 8693). Exactly one of tokenExchange, clientCredentials and static."`
-	ClientCredentials field[rawClientCredentials] `key:"clientCredentials" doc:"A token for the sidecar itself from a token endpoint (RFC 6749, section 4.4)."`
-	Static            field[rawStatic]            `key:"static" doc:"A secret from a file."`
+	Name              field[name]                    `key:"name" is:"required" doc:"Name of the binding, unique."`
+	Tools             field[[]field[name]]           `key:"tools" is:"required,nonempty" doc:"Tools that use it."`
+	Targets           field[[]field[string]]         `key:"targets" is:"required,nonempty" doc:"Hosts with optional port (443 when missing) that it is for; exact, and allowed by each tool's manifest."`
+	TokenExchange     field[rawTokenExchange]        `key:"tokenExchange" doc:"A token from a token endpoint (RFC 8693). A binding has exactly one kind of credential."`
+	ClientCredentials field[rawClientCredentials]    `key:"clientCredentials" doc:"A token for the sidecar itself from a token endpoint (RFC 6749, section 4.4)."`
+	Static            field[rawStatic]               `key:"static" doc:"A secret from a file."`
+	Placeholders      field[[]field[rawPlaceholder]] `key:"placeholders" is:"nonempty" doc:"Texts that the tool sends in the places of secrets from files, and where they are replaced."`
+	GitHubApp         field[rawGitHubApp]            `key:"githubApp" doc:"An installation access token of a GitHub App."`
+	Vault             field[rawVault]                `key:"vault" doc:"A secret from HashiCorp Vault or OpenBao."`
+	AWS               field[rawAWS]                  `key:"aws" doc:"A session of a role, with which the tool's requests to AWS are signed anew."`
+	GCP               field[rawGCP]                  `key:"gcp" doc:"An access token of Google Cloud by workload identity federation."`
 }
 
 type rawTokenExchange struct {
@@ -161,9 +181,66 @@ type rawClientAuth struct {
 }
 
 type rawStatic struct {
-	File   field[string]     `key:"file" is:"required" doc:"File with the secret; re-read when it changes."`
-	Header field[headerName] `key:"header" default:"Authorization" doc:"Header that carries it."`
-	Prefix field[string]     `key:"prefix" is:"blank" doc:"Text before the value, such as \"Bearer \"."`
+	File   field[string]        `key:"file" doc:"File with the secret; re-read when it changes. Needed unless basic is set."`
+	Header field[headerName]    `key:"header" doc:"Header that carries it. Missing: Authorization."`
+	Prefix field[string]        `key:"prefix" is:"blank" doc:"Text before the value, such as \"Bearer \"."`
+	Query  field[parameterName] `key:"query" doc:"Query parameter that carries it, in place of a header."`
+	Basic  field[rawBasic]      `key:"basic" doc:"User and password for Authorization: Basic (RFC 7617), in place of file."`
+}
+
+type rawBasic struct {
+	Username     field[string] `key:"username" doc:"The user. This or usernameFile."`
+	UsernameFile field[string] `key:"usernameFile" doc:"File with the user; re-read when it changes."`
+	PasswordFile field[string] `key:"passwordFile" doc:"File with the password; re-read when it changes. Missing: no password, where the user of usernameFile is the secret."`
+}
+
+type rawPlaceholder struct {
+	Text field[placeholderText]  `key:"text" is:"required" doc:"What the tool sends, such as TOOLGATE_ORDERS_KEY."`
+	File field[string]           `key:"file" is:"required" doc:"File with the secret; re-read when it changes."`
+	In   field[[]field[surface]] `key:"in" is:"required,nonempty" doc:"Where it is replaced: header:NAME, basic, path, query:NAME, json:$.path.to.field. Anywhere else it is refused."`
+}
+
+type rawGitHubApp struct {
+	AppID          field[int]                       `key:"appID" min:"1" max:"9007199254740991" doc:"The App's number. This or clientID."`
+	ClientID       field[string]                    `key:"clientID" doc:"The App's client id, which GitHub recommends."`
+	InstallationID field[int]                       `key:"installationID" is:"required" min:"1" max:"9007199254740991" doc:"Number of the App's installation at an organisation or a user."`
+	PrivateKeyFile field[string]                    `key:"privateKeyFile" is:"required" doc:"PEM file with the App's RSA key; re-read when it changes."`
+	Repositories   field[[]field[repository]]       `key:"repositories" is:"required,nonempty" doc:"Repositories that the token is for, by name without the owner."`
+	Permissions    field[[]field[gitHubPermission]] `key:"permissions" is:"required,nonempty" doc:"Permissions of the token, such as contents:read."`
+	Scheme         field[gitHubScheme]              `key:"scheme" doc:"How the token is sent. Missing: basic where git's own protocol is served, which takes no bearer everywhere, and bearer elsewhere."`
+	APIURL         field[string]                    `key:"apiURL" doc:"Base of the API; https://HOST/api/v3 of GitHub Enterprise Server. https, or http on a loopback address. Missing: https://api.github.com."`
+	CAFile         field[string]                    `key:"caFile" is:"blank" doc:"PEM file of the roots for apiURL, in place of the system's."`
+	Timeout        field[time.Duration]             `key:"timeout" default:"10s" min:"1ms" max:"60s" doc:"Timeout of one attempt."`
+	MaxTTL         field[time.Duration]             `key:"maxTTL" default:"15m" min:"1s" max:"24h" doc:"Longest time that a token is kept."`
+}
+
+type rawVault struct {
+	Address   field[string]         `key:"address" is:"required" doc:"Base of the server, such as https://vault.example:8200. https, or http on a loopback address."`
+	Namespace field[string]         `key:"namespace" is:"blank" doc:"Namespace, such as team/agents. Empty: the root."`
+	Auth      field[rawVaultAuth]   `key:"auth" is:"required" doc:"Login by a JWT."`
+	Secret    field[rawVaultSecret] `key:"secret" is:"required" doc:"Which secret."`
+	Header    field[headerName]     `key:"header" doc:"Header that carries field. Missing: Authorization."`
+	Prefix    field[string]         `key:"prefix" is:"blank" doc:"Text before the value, such as \"Bearer \"."`
+	Query     field[parameterName]  `key:"query" doc:"Query parameter that carries field, in place of a header."`
+	CAFile    field[string]         `key:"caFile" is:"blank" doc:"PEM file of the roots for address, in place of the system's."`
+	Timeout   field[time.Duration]  `key:"timeout" default:"10s" min:"1ms" max:"60s" doc:"Timeout of one attempt, login included."`
+	MaxTTL    field[time.Duration]  `key:"maxTTL" min:"1s" max:"24h" doc:"Longest time that a secret is kept. Missing: 1m of KV; 1h of what has a lease, which is renewed meanwhile."`
+}
+
+type rawVaultAuth struct {
+	Path      field[string]       `key:"path" default:"jwt" doc:"Where the JWT or Kubernetes method is mounted, below auth/."`
+	Role      field[string]       `key:"role" is:"required" doc:"Role of the login."`
+	Subject   field[vaultSubject] `key:"subject" default:"workload" doc:"Whose token the login is made with. caller: the caller's task token, so that Vault's policies tell callers apart."`
+	TokenFile field[string]       `key:"tokenFile" is:"blank" doc:"File with the workload's token; re-read when it changes. Missing: identity.workloadTokenFile."`
+}
+
+type rawVaultSecret struct {
+	Mount         field[string] `key:"mount" is:"blank" doc:"Where KV version 2 is mounted, such as secret. Missing: path is of an engine that makes secrets, such as database/creds/orders."`
+	Path          field[string] `key:"path" is:"required" doc:"Path of the secret, below mount if that is set."`
+	Field         field[string] `key:"field" doc:"Field with the value. This or passwordField."`
+	UserField     field[string] `key:"userField" doc:"Field with the user for Authorization: Basic."`
+	Username      field[string] `key:"username" doc:"The user itself, in place of userField."`
+	PasswordField field[string] `key:"passwordField" doc:"Field with the password for Authorization: Basic."`
 }
 
 type rawEgress struct {

@@ -21,7 +21,9 @@ var compiled = map[string]*regexp.Regexp{
 	namePattern: regexp.MustCompile(namePattern), scopePattern: regexp.MustCompile(scopePattern),
 	methodPattern: regexp.MustCompile(methodPattern), headerPattern: regexp.MustCompile(headerPattern),
 	versionPattern: regexp.MustCompile(versionPattern), lowerPattern: regexp.MustCompile(lowerPattern),
-	parameterPattern: regexp.MustCompile(parameterPattern),
+	parameterPattern: regexp.MustCompile(parameterPattern), placeholderPattern: regexp.MustCompile(placeholderPattern),
+	repositoryPattern: regexp.MustCompile(repositoryPattern), permissionPattern: regexp.MustCompile(permissionPattern),
+	roleARNPattern: regexp.MustCompile(roleARNPattern), awsLabelPattern: regexp.MustCompile(awsLabelPattern),
 }
 
 const (
@@ -192,6 +194,10 @@ func (m replayMode) mode() identity.ReplayMode {
 	}
 	return identity.ReplayMode(m)
 }
+
+type preset string
+
+func (preset) values() []string { return texts(identity.Presets()) }
 
 type exchangeMode string
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/egress"
-	"github.com/toolgate/toolgate/identity"
 )
 
 // sidecar checks a decoded config and builds its Snapshot.
@@ -52,7 +51,7 @@ func (c *sidecar) snapshot() *Snapshot {
 		}
 	}
 	s.Revision = c.revision()
-	s.Defaults = sorted(c.warnings)
+	s.Defaults, s.Notes = sorted(c.warnings), sorted(c.notes)
 	return s
 }
 
@@ -149,14 +148,6 @@ func (c *sidecar) auditOutput() string {
 		return out.V
 	}
 	return c.resolve(out)
-}
-
-// claims maps the raw claim names; what a file leaves out holds the default already.
-func claims(raw *rawClaims) identity.ClaimMap {
-	return identity.ClaimMap{
-		Subject: plain(raw.Subject.V), Tenant: plain(raw.Tenant.V), Agent: plain(raw.Agent.V), Task: plain(raw.Task.V),
-		Run: plain(raw.Run.V), Scopes: plain(raw.Scopes.V), Roles: plain(raw.Roles.V), TokenID: plain(raw.TokenID.V),
-	}
 }
 
 // secretFile checks that a file exists and can be read, without reading it, and returns its absolute name.

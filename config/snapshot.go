@@ -40,6 +40,7 @@ type Snapshot struct {
 	Audit      Audit
 	Log        Log
 	Limits     Limits
+	Notes      []Problem // what presets have filled in
 	Defaults   []Problem // risky defaults that were filled in, and other warnings
 }
 

@@ -2,7 +2,9 @@ package config
 
 import (
 	"crypto/x509"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -128,7 +130,7 @@ func TestIssuersArrive(t *testing.T) {
 	client := is.Client
 	is.Client = nil
 	claims := identity.DefaultClaims()
-	claims.Tenant, claims.Agent, claims.Run = []string{"org"}, []string{"azp"}, nil
+	claims.Tenant, claims.Agent, claims.Run = []string{"org"}, []string{"azp"}, []string{}
 	equal(t, "issuer", is, identity.Issuer{
 		URL: "https://idp.example/realms/a", Audiences: []string{"toolgate", "other"}, Algorithms: []string{"RS256", "EdDSA"},
 		Types: []string{"at+jwt"}, AuthorizedParties: []string{"app"}, Leeway: 5 * time.Second, MaxLifetime: time.Hour, Claims: claims,
@@ -140,6 +142,64 @@ func TestIssuersArrive(t *testing.T) {
 	equal(t, "no caFile, no client", s.Identity.Issuers[1].Client == nil, true)
 	equal(t, "tokenFile", filepath.Base(s.Identity.Issuers[1].TokenFile), "token")
 	equal(t, "jwksURL", s.Identity.Issuers[1].JWKSURL, "http://127.0.0.1:8080/keys?v=1")
+}
+
+// TestIntrospectionArrives, and counts for whether an issuer is the same after a reload.
+func TestIntrospectionArrives(t *testing.T) {
+	dir := corpus(t)
+	path := filepath.Join(dir, "good/introspection.yaml")
+	s := mustLoad(t, path)
+	in := s.Identity.Issuers[0].Introspection
+	if in == nil || in.URL != "https://idp.example/introspect" || in.Timeout != 2*time.Second || in.Client == nil || in.Authenticate == nil {
+		t.Fatalf("%+v", in)
+	}
+	equal(t, "the other has none", s.Identity.Issuers[1].Introspection == nil, true)
+	form := url.Values{}
+	if err := in.Authenticate(form, http.Header{}); err != nil || form.Get("client_id") != "toolgate" || form.Get("client_assertion") == "" {
+		t.Errorf("%v %v", form, err)
+	}
+	equal(t, "digest of the same file", mustLoad(t, path).Identity.Digest, s.Identity.Digest)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range [][2]string{{"timeout: 2s", "timeout: 3s"}, {"clientID: toolgate", "clientID: other"}, {"example/introspect", "example/other"}, {"caFile: ../keys/ca.pem", "caFile: ../keys/other.pem"}} {
+		changed := filepath.Join(dir, "good/changed.yaml")
+		if err := os.WriteFile(changed, []byte(strings.Replace(string(text), change[0], change[1], 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if mustLoad(t, changed).Identity.Digest == s.Identity.Digest {
+			t.Errorf("%s does not count", change[1])
+		}
+	}
+}
+
+// TestPresetsArrive: what stands in the file counts more than the preset, and an empty list means none.
+func TestPresetsArrive(t *testing.T) {
+	s := mustLoad(t, filepath.Join(corpus(t), "good/presets.yaml"))
+	presets := identity.Presets()
+	if len(s.Identity.Issuers) != len(presets) || len(s.Notes) != len(presets) {
+		t.Fatalf("%d issuers, %d notes", len(s.Identity.Issuers), len(s.Notes))
+	}
+	for i, p := range presets {
+		want, got := p.Settings(), s.Identity.Issuers[i]
+		switch p {
+		case identity.PresetAuth0:
+			want.Algorithms, want.Claims.Tenant, want.Claims.Task = []string{"PS256"}, []string{}, []string{"x"}
+		case identity.PresetKeycloak:
+			want.Require = nil
+		case identity.PresetOkta:
+			want.Types = []string{"jwt"}
+		case identity.PresetGitHub:
+			equal(t, "match", got.Match, []identity.Match{{Claim: "repository_owner_id", Values: []string{"65"}}})
+		}
+		equal(t, string(p), [4]any{got.Algorithms, got.Types, got.Require, got.Claims}, [4]any{want.Algorithms, want.Types, want.Require, want.Claims})
+	}
+	equal(t, "note", s.Notes[6].Message, "preset github sets algorithms [RS256], types [jwt], require [iat, jti, repository_id, run_id, job_workflow_ref], "+
+		"claims.subject [sub], claims.tenant [repository_owner_id], claims.agent [job_workflow_ref], claims.task [run_id], claims.run [run_id], claims.scopes [], claims.roles [], claims.tokenID [jti]")
+	if m := s.Notes[1].Message; strings.Contains(m, "algorithms") || strings.Contains(m, "claims.tenant") || strings.Contains(m, "claims.task ") {
+		t.Errorf("the note says what the preset did not set: %s", m)
+	}
 }
 
 func TestToolArrives(t *testing.T) {

@@ -15,11 +15,11 @@ type Faults struct {
 	Hang  bool // answer nothing on any path until the client gives up or the issuer is closed
 	Reset bool // cut the connection of any request
 
-	DiscoveryStatus, JWKSStatus, TokenStatus int    // answered in place of 200
-	DiscoveryBody, JWKSBody, TokenBody       string // answered verbatim
-	HugeBody                                 int    // bytes of a valid JSON string that is the whole body, on any path
-	Redirect                                 string // Location of a 307 on any path
-	RetryAfter                               string // header that goes with a status
+	DiscoveryStatus, JWKSStatus, TokenStatus, IntrospectStatus int    // answered in place of 200
+	DiscoveryBody, JWKSBody, TokenBody, IntrospectBody         string // answered verbatim
+	HugeBody                                                   int    // bytes of a valid JSON string that is the whole body, on any path
+	Redirect                                                   string // Location of a 307 on any path
+	RetryAfter                                                 string // header that goes with a status
 
 	// For the token endpoint's good answer.
 	WrongAudience   string          // aud of the token
@@ -65,6 +65,8 @@ func (f *Faults) answer(w http.ResponseWriter, r *http.Request, closed <-chan st
 		status, body = f.JWKSStatus, f.JWKSBody
 	case PathToken:
 		status, body = f.TokenStatus, f.TokenBody
+	case PathIntrospect:
+		status, body = f.IntrospectStatus, f.IntrospectBody
 	}
 	if status == 0 && body == "" {
 		return false

@@ -14,10 +14,11 @@ import (
 
 // Paths of the endpoints, below the issuer's URL; also the arguments of Count.
 const (
-	PathDiscovery = "/.well-known/openid-configuration"
-	PathJWKS      = "/jwks"
-	PathToken     = "/token"
-	PathRevoke    = "/revoke"
+	PathDiscovery  = "/.well-known/openid-configuration"
+	PathJWKS       = "/jwks"
+	PathToken      = "/token"
+	PathRevoke     = "/revoke"
+	PathIntrospect = "/introspect"
 )
 
 // Options of an Issuer.
@@ -49,7 +50,8 @@ type Issuer struct {
 	clients    map[string]Client
 	allowed    map[string][]string // scopes by subject
 	assertions map[string]time.Time
-	revoked    map[string]bool // by jti
+	revoked    map[string]bool           // by jti
+	opaque     map[string]map[string]any // what is answered for a reference token
 	counts     map[string]int
 	issued     []string
 	last       url.Values
@@ -118,7 +120,7 @@ func (i *Issuer) URL() string { return i.url }
 // TokenURL returns the address of the token endpoint.
 func (i *Issuer) TokenURL() string { return i.url + PathToken }
 
-// ServeHTTP serves discovery, the key set, the token endpoint and revocation (RFC 7009).
+// ServeHTTP serves discovery, the key set, the token endpoint, revocation (RFC 7009) and introspection (RFC 7662).
 func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	i.counts[r.URL.Path]++
@@ -136,6 +138,8 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.serveToken(w, r, f)
 	case PathRevoke:
 		i.serveRevoke(w, r)
+	case PathIntrospect:
+		i.serveIntrospect(w, r)
 	default:
 		http.NotFound(w, r)
 	}
@@ -150,6 +154,7 @@ func (i *Issuer) discovery() map[string]any {
 	i.mu.Unlock()
 	return map[string]any{
 		"issuer": i.url, "jwks_uri": i.url + PathJWKS, "token_endpoint": i.url + PathToken, "revocation_endpoint": i.url + PathRevoke,
+		"introspection_endpoint":                i.url + PathIntrospect,
 		"id_token_signing_alg_values_supported": algs, "grant_types_supported": []string{grantExchange},
 		"response_types_supported": []string{}, "subject_types_supported": []string{"public"},
 		"token_endpoint_auth_methods_supported": []string{"client_secret_basic", "client_secret_post", "private_key_jwt", "none"},

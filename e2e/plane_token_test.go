@@ -25,10 +25,10 @@ func TestSidecarsByTheirTokens(t *testing.T) {
 		}
 		return write(t, dir, pod, text)
 	}
-	credentials := regexp.MustCompile(`(?m)^    credentialsFile: .*$`)
+	credentials := regexp.MustCompile(`(?m)^    tokenFile: .*$`) // as the server says it, but for the file
 	snippet := p.snippet + "    ca: |\n      " + strings.ReplaceAll(strings.TrimSpace(ca), "\n", "\n      ") + "\n"
 	by := func(file string) string {
-		return credentials.ReplaceAllString(snippet, "    credentialsURL: "+p.api+"/v1/sidecar-credentials\n    tokenFile: "+file)
+		return credentials.ReplaceAllString(snippet, "    tokenFile: "+file)
 	}
 	p.snippet = by(token("stranger", "another-service"))
 	stranger := w.launch(t, "stranger", p.config(w, "stranger"))

@@ -23,11 +23,14 @@ var txnClaims = []string{"iat", "exp", "txn", "sub", "scope", "req_wl"}
 // endOfTime is the year 9999, after which times do not format (RFC 3339).
 var endOfTime = float64(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
 
-// registered are the names that this package or go-oidc reads, whatever the mapping says.
+// registered are the names that this package reads whatever the mapping says, and those that services behind us do.
 var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "nonce", "at_hash", "cnf", "_claim_names", "_claim_sources"}
 
-func guardedNames(m ClaimMap, require []string) []string {
+func guardedNames(m ClaimMap, require []string, match []Match) []string {
 	names := slices.Concat(registered, m.Subject, m.Tenant, m.Agent, m.Task, m.Run, m.Scopes, m.Roles, m.TokenID, require)
+	for _, m := range match {
+		names = append(names, m.Claim)
+	}
 	for _, path := range names {
 		for at, c := range path {
 			if c == '.' {
@@ -47,26 +50,35 @@ func (i *issuer) check(t *rawToken, now time.Time) (*Caller, error) {
 		return nil, invalid("algorithm")
 	case !slices.Contains(i.types, t.typ):
 		return nil, invalid("type")
-	case t.claims.hasVariant(i.guarded...):
+	}
+	who, err := i.judge(t.claims, now)
+	if err == nil && t.typ == typeTxnToken && !hasAll(t.claims, txnClaims) {
 		return nil, invalid("claim")
-	case t.claims["cnf"] != nil:
+	}
+	return who, err
+}
+
+// judge is the strict pass over claims, wherever they come from.
+func (i *issuer) judge(claims object, now time.Time) (*Caller, error) {
+	switch {
+	case claims.hasVariant(i.guarded...):
+		return nil, invalid("claim")
+	case claims["cnf"] != nil:
 		// It is for the holder of a key (RFC 7800), by DPoP or a client certificate, and nobody here proves that to us.
 		return nil, invalid("bound")
-	case t.typ == typeTxnToken && !hasAll(t.claims, txnClaims):
-		return nil, invalid("claim")
 	}
-	if err := i.checkAudience(t.claims); err != nil {
+	if err := i.checkAudience(claims); err != nil {
 		return nil, err
 	}
-	expiry, err := i.checkTimes(t.claims, now)
+	expiry, err := i.checkTimes(claims, now)
 	if err != nil {
 		return nil, err
 	}
-	if sub, ok := plain(t.claims["sub"]); !ok || sub == "" {
+	if sub, ok := plain(claims["sub"]); !ok || sub == "" {
 		return nil, invalid("claim")
 	}
-	caller, ok := i.mapClaims(t.claims)
-	if !ok || caller.Subject == "" || !hasAll(t.claims, i.require) || i.replay != ReplayOff && caller.TokenID == "" {
+	caller, ok := i.mapClaims(claims)
+	if !ok || caller.Subject == "" || !hasAll(claims, i.require) || !matches(claims, i.match) || i.replay != ReplayOff && caller.TokenID == "" {
 		return nil, invalid("claim")
 	}
 	caller.Issuer, caller.Expiry = i.url, expiry
@@ -165,6 +177,17 @@ func hasAll(claims object, paths []string) bool {
 		}
 		switch string(value) {
 		case "", "null", `""`, "[]", "{}":
+			return false
+		}
+	}
+	return true
+}
+
+// matches reports whether each claim is a string of those that are asked for.
+func matches(claims object, match []Match) bool {
+	for _, m := range match {
+		value, err := claims.find(m.Claim)
+		if s, ok := asString(value); err != nil || !ok || !slices.Contains(m.Values, s) {
 			return false
 		}
 	}

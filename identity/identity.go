@@ -26,16 +26,17 @@ type Caller struct {
 // Errors of Verify, to be tested with errors.Is. Any other error is an *InvalidError.
 var (
 	ErrNoToken     = errors.New("no token")
-	ErrUnavailable = errors.New("the issuer's keys cannot be had")
+	ErrUnavailable = errors.New("the issuer's keys or word cannot be had")
 )
 
 // InvalidError says why a token is not accepted. Reason is one of a closed set of words, safe to log and to count.
-type InvalidError struct{ Reason string } // "malformed", "issuer", "algorithm", "key", "signature", "audience", "expired", "not_yet_valid", "lifetime", "type", "claim", "azp", "bound", "replayed"
+type InvalidError struct{ Reason string } // "malformed", "issuer", "algorithm", "key", "signature", "audience", "expired", "not_yet_valid", "lifetime", "type", "claim", "azp", "bound", "replayed", "inactive"
 
 func (e *InvalidError) Error() string { return "token not accepted: " + e.Reason }
 
-// ClaimMap names the claims that fill a Caller; of several names the first present wins. "act.sub" walks into objects, as does
-// "kubernetes.io.pod.name", though one of the names has a dot in it: every way to split a path is tried, and two that fit are refused.
+// ClaimMap names the claims that fill a Caller; of several names the first present wins. A nil list stands for the default, an empty one
+// for no claim: the field stays empty whatever a token says. "act.sub" walks into objects, as does "kubernetes.io.pod.name", though one of
+// the names has a dot in it: every way to split a path is tried, and two that fit are refused.
 type ClaimMap struct {
 	Subject, Tenant, Agent, Task, Run, Scopes, Roles, TokenID []string
 }
@@ -54,6 +55,12 @@ func DefaultClaims() ClaimMap {
 	}
 }
 
+// Match is a claim, by its path as in a ClaimMap, that must be there and be exactly one of some strings.
+type Match struct {
+	Claim  string
+	Values []string
+}
+
 // Issuer is one trusted issuer.
 type Issuer struct {
 	URL               string        // exact iss; discovery is fetched from URL + /.well-known/openid-configuration; https, or http to loopback
@@ -65,11 +72,13 @@ type Issuer struct {
 	Leeway            time.Duration // for exp, nbf, iat; 0: 30 s; at most 60 s
 	MaxLifetime       time.Duration // longest exp-iat; 0: no limit
 	Claims            ClaimMap
-	Require           []string      // claims that must be there, by paths as in Claims; null, "" and an empty list or object are not there. sub, aud and exp always must
-	Replay            ReplayMode    // how often a token may be used; needs MaxLifetime, and a TokenID in each token
-	TokenFile         string        // with a bearer token for discovery and keys, re-read when it changes; sent to the origin of JWKSURL, or else of URL, and to no other; empty: none
-	Client            *http.Client  // fetches keys; nil: one with timeouts and without redirects. Proxy variables of the environment are never used.
-	SoftTTL           time.Duration // refresh keys in the background after this; 0: 1 h
-	HardTTL           time.Duration // refuse keys older than this; 0: 24 h
-	MinRefresh        time.Duration // floor between two fetches; 0: 30 s
+	Require           []string       // claims that must be there, by paths as in Claims; null, "" and an empty list or object are not there. sub, aud and exp always must
+	Match             []Match        // claims that must have certain values; all of them
+	Replay            ReplayMode     // how often a token may be used; needs MaxLifetime, and a TokenID in each token
+	Introspection     *Introspection // for opaque tokens, which are else refused; one issuer of a Verifier may have it. Its answers are judged as claims are, but for Algorithms and Types
+	TokenFile         string         // with a bearer token for discovery and keys, re-read when it changes; sent to the origin of JWKSURL, or else of URL, and to no other; empty: none
+	Client            *http.Client   // fetches keys; nil: one with timeouts and without redirects. Proxy variables of the environment are never used.
+	SoftTTL           time.Duration  // refresh keys in the background after this; 0: 1 h
+	HardTTL           time.Duration  // refuse keys older than this; 0: 24 h
+	MinRefresh        time.Duration  // floor between two fetches; 0: 30 s
 }

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 )
 
 const (
@@ -30,16 +28,17 @@ type issuer struct {
 	url         string
 	audiences   []string
 	algorithms  []string
-	jose        []jose.SignatureAlgorithm // the same algorithms
 	types       []string
 	parties     []string
 	leeway      time.Duration
 	maxLifetime time.Duration
 	claims      ClaimMap
 	require     []string
+	match       []Match
 	replay      ReplayMode
 	guarded     []string // claim names of which no case variant may appear
 	keys        *keySet
+	opaque      *introspector // nil: none
 }
 
 func newIssuer(c Issuer, now func() time.Time) (*issuer, error) {
@@ -49,14 +48,11 @@ func newIssuer(c Issuer, now func() time.Time) (*issuer, error) {
 	i := &issuer{
 		url: c.URL, audiences: slices.Clone(c.Audiences), parties: slices.Clone(c.AuthorizedParties),
 		leeway: cmp.Or(c.Leeway, defaultLeeway), maxLifetime: c.MaxLifetime, claims: withDefaults(c.Claims),
-		require: slices.Clone(c.Require), replay: c.Replay,
+		require: slices.Clone(c.Require), match: slices.Clone(c.Match), replay: c.Replay,
 		algorithms: slices.Clone(c.Algorithms), types: []string{"jwt", "at+jwt", ""},
 	}
 	if len(i.algorithms) == 0 {
 		i.algorithms = []string{"RS256", "ES256", "EdDSA"}
-	}
-	for _, alg := range i.algorithms {
-		i.jose = append(i.jose, jose.SignatureAlgorithm(alg))
 	}
 	if len(c.Types) > 0 {
 		i.types = nil
@@ -64,8 +60,14 @@ func newIssuer(c Issuer, now func() time.Time) (*issuer, error) {
 			i.types = append(i.types, normalType(t))
 		}
 	}
-	i.guarded = guardedNames(i.claims, i.require)
+	i.guarded = guardedNames(i.claims, i.require, i.match)
 	i.keys = newKeySet(c, now)
+	if c.Introspection != nil {
+		var err error
+		if i.opaque, err = newIntrospector(i, c.Introspection, now); err != nil {
+			return nil, err
+		}
+	}
 	return i, nil
 }
 
@@ -83,6 +85,9 @@ func checkIssuer(c Issuer) error {
 	}
 	if slices.Contains(c.Require, "") {
 		return errors.New("a required claim has no name")
+	}
+	if slices.ContainsFunc(c.Match, func(m Match) bool { return m.Claim == "" || len(m.Values) == 0 || slices.Contains(m.Values, "") }) {
+		return errors.New("a claim to match needs a name and values, and no empty one")
 	}
 	switch c.Replay {
 	case ReplayOff, ReplayOnce, ReplayBind:
@@ -133,7 +138,7 @@ func isLoopback(host string) bool {
 func withDefaults(m ClaimMap) ClaimMap {
 	d := DefaultClaims()
 	pick := func(names, fallback []string) []string {
-		if len(names) == 0 {
+		if names == nil {
 			return fallback
 		}
 		return slices.Clone(names)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -25,14 +26,37 @@ func jsonError(err error) error {
 // object holds the members of a JSON object, unread.
 type object map[string]jsontext.Value
 
-// parseObject refuses duplicate names at any depth, invalid UTF-8 and trailing data. Two readers of such a text, of which go-oidc is one,
-// may see different values in it.
+// decoder is a jsontext.Decoder that is used again: a new one costs several allocations for each object.
+type decoder struct {
+	jsontext.Decoder
+	buf bytes.Buffer
+}
+
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
+
+// begin reads raw in place.
+func (d *decoder) begin(raw []byte) {
+	d.buf = *bytes.NewBuffer(raw)
+	d.Reset(&d.buf)
+}
+
+// put gives the decoder back without what it has read.
+func (d *decoder) put() {
+	d.buf = bytes.Buffer{}
+	d.Reset(&d.buf)
+	decoders.Put(d)
+}
+
+// parseObject refuses duplicate names at any depth, invalid UTF-8 and trailing data. Two readers of such a text may see different values
+// in it. The values alias raw.
 func parseObject(raw []byte) (object, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(raw))
+	d := decoders.Get().(*decoder)
+	defer d.put()
+	d.begin(raw)
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return nil, errJSON
 	}
-	out := object{}
+	out := make(object, 16)
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
 		if err != nil {
@@ -43,7 +67,8 @@ func parseObject(raw []byte) (object, error) {
 		if err != nil {
 			return nil, jsonError(err)
 		}
-		out[key] = value.Clone()
+		end := int(d.InputOffset())
+		out[key] = raw[end-len(value) : end : end]
 	}
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' {
 		return nil, errJSON
@@ -54,7 +79,7 @@ func parseObject(raw []byte) (object, error) {
 	return out, nil
 }
 
-// hasVariant reports a name that is one of names in another case. encoding/json, and so go-oidc and many services
+// hasVariant reports a name that is one of names in another case. encoding/json, and so many a service
 // behind us, takes "SUB" for "sub" and lets the last one win.
 func (o object) hasVariant(names ...string) bool {
 	for name := range o {

@@ -20,18 +20,20 @@ const (
 	ReplayBind ReplayMode = "bind" // by the first workload that used it
 )
 
-// ErrReplayFull says that no further token can be remembered, so that it cannot be told whether one was used before.
+// ErrReplayFull says that no further token of the tenant can be remembered, so that it cannot be told whether one was used before.
 var ErrReplayFull = errors.New("too many live tokens to remember another")
 
 // maxReplays is how many live tokens are remembered; at about 200 bytes each.
 const maxReplays = 1 << 17
 
 // Replays remembers who used which token, for issuers that limit it. An entry lives as long as its token: none is ever given up for
-// another, since whoever can have tokens minted could else flush it. It is for one process. The zero value is ready for use, and safe
-// for concurrent use.
+// another, since whoever can have tokens minted could else flush it. A tenant of an issuer may have no more entries than are free, so that
+// none fills it for the others: alone, a tenant has half. It is for one process. The zero value is ready for use, and safe for
+// concurrent use.
 type Replays struct {
 	mu   sync.Mutex
 	uses map[[sha256.Size]byte]*use
+	held map[[sha256.Size]byte]int // entries by tenant
 	ends useHeap
 	now  func() time.Time // nil: time.Now
 	max  int              // 0: maxReplays
@@ -42,8 +44,8 @@ func (c *Caller) Limited() bool { return c.replay != ReplayOff }
 
 // use is the first use of a token.
 type use struct {
-	token, holder [sha256.Size]byte
-	end           time.Time // when the token is no longer accepted
+	token, holder, tenant [sha256.Size]byte
+	end                   time.Time // when the token is no longer accepted
 }
 
 // Use takes a token for its user: the call where it may be used once, the workload where it is bound. It is known by issuer and TokenID.
@@ -76,14 +78,16 @@ func (r *Replays) Use(c *Caller, call, workload string) error {
 	if !c.end.After(now) { // it ended while it was judged, and an entry for it would be gone at once
 		return invalid("expired")
 	}
-	if len(r.uses) >= cmp.Or(r.max, maxReplays) {
+	tenant := digestOf(c.Issuer, c.Tenant)
+	if r.held[tenant] >= cmp.Or(r.max, maxReplays)-len(r.uses) {
 		return ErrReplayFull
 	}
 	if r.uses == nil {
-		r.uses = map[[sha256.Size]byte]*use{}
+		r.uses, r.held = map[[sha256.Size]byte]*use{}, map[[sha256.Size]byte]int{}
 	}
-	u := &use{token: token, holder: by, end: c.end}
+	u := &use{token: token, holder: by, tenant: tenant, end: c.end}
 	r.uses[token] = u
+	r.held[tenant]++
 	heap.Push(&r.ends, u)
 	return nil
 }
@@ -95,7 +99,11 @@ func (r *Replays) forget() time.Time {
 		now = r.now()
 	}
 	for len(r.ends) > 0 && !r.ends[0].end.After(now) {
-		delete(r.uses, heap.Pop(&r.ends).(*use).token)
+		u := heap.Pop(&r.ends).(*use)
+		delete(r.uses, u.token)
+		if r.held[u.tenant]--; r.held[u.tenant] == 0 {
+			delete(r.held, u.tenant)
+		}
 	}
 	return now
 }

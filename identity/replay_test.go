@@ -48,7 +48,7 @@ func TestReplayModes(t *testing.T) {
 // TestReplaysKeepLiveEntries: a full store takes no new token and forgets no old one; both are as before once tokens have ended.
 func TestReplaysKeepLiveEntries(t *testing.T) {
 	c := newClock()
-	r := Replays{now: c.Now, max: 3}
+	r := Replays{now: c.Now, max: 6} // of which one tenant has three
 	for i := range 3 {
 		if err := r.Use(used(ReplayOnce, strconv.Itoa(i), c.Now().Add(time.Duration(3-i)*time.Minute)), "1", ""); err != nil {
 			t.Fatal(err)
@@ -70,6 +70,37 @@ func TestReplaysKeepLiveEntries(t *testing.T) {
 	wantReason(t, r.Use(used(ReplayOnce, "2", c.Now()), "2", ""), "expired", "")
 	if len(r.uses) != 3 || len(r.ends) != 3 {
 		t.Errorf("%d entries, %d ends", len(r.uses), len(r.ends))
+	}
+}
+
+// TestReplayShares: a tenant that has taken what it may leaves room for every other, of this issuer and of others, and gets what is
+// free again.
+func TestReplayShares(t *testing.T) {
+	c := newClock()
+	r := Replays{now: c.Now, max: 64}
+	take := func(issuer, tenant string) (n int) {
+		for ; n < 1000; n++ {
+			who := used(ReplayOnce, tenant+strconv.Itoa(n), c.Now().Add(time.Minute))
+			who.Issuer, who.Tenant = issuer, tenant
+			if err := r.Use(who, "1", ""); errors.Is(err, ErrReplayFull) {
+				return n
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	for i, want := range []int{32, 16, 8} {
+		if got := take("https://idp.example", "tenant-"+strconv.Itoa(i)); got != want {
+			t.Errorf("tenant %d has %d, want %d", i, got, want)
+		}
+	}
+	if got := take("https://other.example", "tenant-0"); got != 4 {
+		t.Errorf("the same name at another issuer has %d", got)
+	}
+	c.advance(time.Minute)
+	if got := take("https://idp.example", "tenant-9"); got != 32 || len(r.held) != 1 {
+		t.Errorf("after all have ended a tenant has %d, and %d are counted", got, len(r.held))
 	}
 }
 

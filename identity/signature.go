@@ -2,75 +2,55 @@ package identity
 
 import (
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/sha512"
+	"math/big"
 
 	"github.com/go-jose/go-jose/v4"
 )
 
-// signatureCheck is the oidc.KeySet of one verification.
-type signatureCheck struct {
-	issuer     *issuer
-	token      *rawToken
-	generation uint64
-	called     bool
-	err        error
-}
-
-// VerifySignature returns the payload when a key of the issuer that has the token's kid and suits its alg signed it.
-// A bad signature fetches nothing: only an unknown kid may.
-func (c *signatureCheck) VerifySignature(ctx context.Context, text string) ([]byte, error) {
-	payload, err := c.verify(ctx, text)
-	c.called, c.err = true, err
-	return payload, err
-}
-
-func (c *signatureCheck) verify(ctx context.Context, text string) ([]byte, error) {
-	kid := c.token.kid
-	set, err := c.issuer.keys.get(ctx, func(k *keys) bool { return kid == "" || len(k.named(kid)) > 0 })
+// verifySignature reports, by its error, whether a key of the issuer that has the token's kid and suits its alg signed it, and returns the
+// generation of the keys. It reads nothing of the token a second time, so that no two readings can differ. A bad signature fetches
+// nothing: only an unknown kid may.
+func (i *issuer) verifySignature(ctx context.Context, t *rawToken) (uint64, error) {
+	set, err := i.keys.get(ctx, func(k *keys) bool { return t.kid == "" || k.has(t.kid) })
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	c.generation = set.generation
-	candidates := set.named(kid)
-	if kid == "" && len(candidates) > 1 {
-		return nil, invalid("key") // trying them all would unbind the token from its key
-	}
-	jws, err := jose.ParseSignedCompact(text, c.issuer.jose)
-	if err != nil {
-		return nil, invalid("malformed")
+	if t.kid == "" && len(set.all) > 1 {
+		return 0, invalid("key") // trying them all would unbind the token from its key
 	}
 	reason := "algorithm"
-	for _, key := range candidates {
-		if !suits(key, c.token.alg) {
+	for n := range set.all {
+		key := &set.all[n]
+		if t.kid != "" && key.KeyID != t.kid || !suits(key, t.alg) {
 			continue
 		}
-		if payload, err := jws.Verify(key.Key); err == nil {
-			return payload, nil
+		if signedBy(key.Key, t.alg, t.signed, t.signature) {
+			return set.generation, nil
 		}
 		reason = "signature"
 	}
-	return nil, invalid(reason)
+	return 0, invalid(reason)
 }
 
-// named returns the keys with this kid; all keys for an empty one. Several keys may share a kid (RFC 7517, section 4.5).
-func (k *keys) named(kid string) []jose.JSONWebKey {
-	if kid == "" {
-		return k.all
-	}
-	var out []jose.JSONWebKey
-	for _, key := range k.all {
-		if key.KeyID == kid {
-			out = append(out, key)
+// has reports whether a key has this kid. Several keys may share one (RFC 7517, section 4.5).
+func (k *keys) has(kid string) bool {
+	for n := range k.all {
+		if k.all[n].KeyID == kid {
+			return true
 		}
 	}
-	return out
+	return false
 }
 
 // suits reports whether a key may be used with an algorithm (RFC 8725, section 3.1): its own alg where it has one, and its type.
-func suits(key jose.JSONWebKey, alg string) bool {
+func suits(key *jose.JSONWebKey, alg string) bool {
 	if key.Algorithm != "" && key.Algorithm != alg {
 		return false
 	}
@@ -78,10 +58,58 @@ func suits(key jose.JSONWebKey, alg string) bool {
 	case *rsa.PublicKey:
 		return alg[:2] == "RS" || alg[:2] == "PS"
 	case *ecdsa.PublicKey:
-		curve := map[string]elliptic.Curve{"ES256": elliptic.P256(), "ES384": elliptic.P384(), "ES512": elliptic.P521()}[alg]
-		return public.Curve == curve
+		return public.Curve == curveOf(alg)
 	case ed25519.PublicKey:
 		return alg == "EdDSA"
 	}
 	return false
+}
+
+// curveOf returns the curve of an ES algorithm (RFC 7518, section 3.4), nil for another.
+func curveOf(alg string) elliptic.Curve {
+	switch alg {
+	case "ES256":
+		return elliptic.P256()
+	case "ES384":
+		return elliptic.P384()
+	case "ES512":
+		return elliptic.P521()
+	}
+	return nil
+}
+
+// signedBy checks a signature by RFC 7518, section 3, and RFC 8037, with a key that suits the algorithm.
+func signedBy(key any, alg, signed string, signature []byte) bool {
+	switch key := key.(type) {
+	case *rsa.PublicKey:
+		hash, sum := digest(alg, signed)
+		if alg[:2] == "PS" { // section 3.5: the salt is as long as the hash
+			return rsa.VerifyPSS(key, hash, sum, signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
+		}
+		return rsa.VerifyPKCS1v15(key, hash, sum, signature) == nil
+	case *ecdsa.PublicKey:
+		half := (key.Curve.Params().BitSize + 7) / 8
+		if len(signature) != 2*half { // section 3.4: both numbers at their full length
+			return false
+		}
+		_, sum := digest(alg, signed)
+		return ecdsa.Verify(key, sum, new(big.Int).SetBytes(signature[:half]), new(big.Int).SetBytes(signature[half:]))
+	case ed25519.PublicKey:
+		return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, []byte(signed), signature)
+	}
+	return false
+}
+
+// digest hashes by the number in an algorithm's name.
+func digest(alg, signed string) (crypto.Hash, []byte) {
+	switch alg[2:] {
+	case "384":
+		sum := sha512.Sum384([]byte(signed))
+		return crypto.SHA384, sum[:]
+	case "512":
+		sum := sha512.Sum512([]byte(signed))
+		return crypto.SHA512, sum[:]
+	}
+	sum := sha256.Sum256([]byte(signed))
+	return crypto.SHA256, sum[:]
 }

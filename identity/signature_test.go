@@ -69,7 +69,7 @@ func TestSuits(t *testing.T) {
 		key.Algorithm = ""
 		for _, alg := range asymmetric {
 			want := alg == own || own == "RS256" && (alg[:2] == "RS" || alg[:2] == "PS")
-			if suits(key, alg) != want {
+			if suits(&key, alg) != want {
 				t.Errorf("key for %s, %s: %t", own, alg, !want)
 			}
 		}

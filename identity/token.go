@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"strings"
@@ -10,10 +11,12 @@ import (
 
 // rawToken is a token that was taken apart and not yet verified. Nothing in it may be trusted.
 type rawToken struct {
-	text          string
+	signed        string // header and payload as they were signed (RFC 7515, section 5.2)
+	signature     []byte
+	payload       []byte
 	alg, kid, typ string
 	iss           string
-	claims        object
+	claims        object // aliases payload
 }
 
 // strict refuses the unused bits that let one signature be spelt in several ways.
@@ -27,19 +30,19 @@ func parseToken(token string) (*rawToken, error) {
 	if !ok1 || !ok2 {
 		return nil, invalid("malformed")
 	}
-	t := &rawToken{text: token}
+	t := &rawToken{signed: token[:len(protected)+1+len(payload)]}
 	if err := t.readHeader(protected); err != nil {
 		return nil, err
 	}
-	raw, ok := decode(payload)
-	if !ok {
+	var ok bool
+	if t.payload, ok = decode(payload); !ok {
 		return nil, invalid("malformed")
 	}
 	// An empty signature is let through to be refused for its algorithm.
-	if _, ok := decode(signature); !ok && signature != "" {
+	if t.signature, ok = decode(signature); !ok && signature != "" {
 		return nil, invalid("malformed")
 	}
-	claims, err := parseObject(raw)
+	claims, err := parseObject(t.payload)
 	switch {
 	case errors.Is(err, errDuplicate):
 		return nil, invalid("claim")
@@ -91,10 +94,13 @@ func (t *rawToken) readHeader(protected string) error {
 	return nil
 }
 
-// asString reads a JSON string.
+// asString reads a JSON string that was parsed, and so is whole and valid.
 func asString(v jsontext.Value) (string, bool) {
 	if v.Kind() != '"' {
 		return "", false
+	}
+	if bytes.IndexByte(v, '\\') < 0 {
+		return string(v[1 : len(v)-1]), true
 	}
 	b, err := jsontext.AppendUnquote(nil, v)
 	return string(b), err == nil

@@ -1,11 +1,10 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/coreos/go-oidc/v3/oidc"
 )
 
 // maxToken is the size in bytes above which a token is refused before anything looks inside.
@@ -15,12 +14,13 @@ const maxToken = 16 << 10
 type Verifier struct {
 	issuers map[string]*issuer // by the exact iss
 	order   []*issuer          // as configured
+	opaque  *introspector      // of the issuer that has one; nil: no opaque token is accepted
 	cache   *cache
 	now     func() time.Time
 }
 
 // New returns a verifier. It fetches nothing: an issuer that is down at start is not fatal. Errors: no audience, an HS* or none
-// algorithm or an unknown one, a duplicate issuer, a leeway over 60 s, a URL that keys must not be fetched from.
+// algorithm or an unknown one, a duplicate issuer, a second one with introspection, a leeway over 60 s, a URL that keys must not be fetched from.
 func New(issuers []Issuer) (*Verifier, error) { return newVerifier(issuers, time.Now) }
 
 func newVerifier(issuers []Issuer, now func() time.Time) (*Verifier, error) {
@@ -33,6 +33,10 @@ func newVerifier(issuers []Issuer, now func() time.Time) (*Verifier, error) {
 		if v.issuers[config.URL] != nil {
 			return nil, fmt.Errorf("issuer %q: given twice", config.URL)
 		}
+		if iss.opaque != nil && v.opaque != nil {
+			return nil, fmt.Errorf("issuer %q: another one has introspection already, and nothing tells whose an opaque token is", config.URL)
+		}
+		v.opaque = cmp.Or(v.opaque, iss.opaque)
 		v.issuers[config.URL] = iss
 		v.order = append(v.order, iss)
 	}
@@ -56,6 +60,9 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, error) {
 	if caller := v.cache.get(key, now); caller != nil {
 		return caller, nil
 	}
+	if v.opaque != nil && isOpaque(token) {
+		return v.opaque.verify(ctx, key, token)
+	}
 	// The issuer is chosen by the iss that the token claims, before its signature is checked: a token of an unknown
 	// or of another issuer must not make us fetch keys.
 	parts, err := parseToken(token)
@@ -78,27 +85,6 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, error) {
 	return caller, nil
 }
 
-// verifySignature runs go-oidc's verifier with our keys. It returns the generation of the key set that was used.
-func (i *issuer) verifySignature(ctx context.Context, t *rawToken) (uint64, error) {
-	// go-oidc flattens a key set's error to text, so the check keeps its own.
-	check := &signatureCheck{issuer: i, token: t}
-	config := &oidc.Config{
-		SupportedSigningAlgs: i.algorithms,
-		SkipClientIDCheck:    true, // check looked for any of several audiences
-		SkipExpiryCheck:      true, // check applied our leeway; go-oidc has none for exp and five minutes for nbf
-	}
-	_, err := oidc.NewVerifier(i.url, check, config).Verify(ctx, t.text)
-	switch {
-	case check.err != nil:
-		return 0, check.err
-	case !check.called:
-		return 0, invalid("malformed")
-	case err != nil:
-		return 0, invalid("claim")
-	}
-	return check.generation, nil
-}
-
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a
@@ -106,12 +92,16 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// Ready fetches keys where none are held and returns an error naming the first issuer without keys.
+// Ready fetches keys where none are held and returns an error naming the first issuer without keys. One that has introspection may do
+// without.
 func (v *Verifier) Ready(ctx context.Context) error {
 	for _, iss := range v.order {
 		iss.keys.freshen() // all at once, so that a slow issuer does not hold up the others
 	}
 	for _, iss := range v.order {
+		if iss.opaque != nil {
+			continue
+		}
 		if _, err := iss.keys.get(ctx, anyKey); err != nil {
 			return fmt.Errorf("issuer %q: %w", iss.url, err)
 		}

@@ -91,33 +91,40 @@ func cutPart(s string) (part string, separator byte, rest string) {
 // its identities: its SPIFFE ID (X.509-SVID, section 2), else its DNS names with "dns:" before them. Errors: ErrNoWorkload,
 // *InvalidError.
 func VerifyCertificate(chain []*x509.Certificate, roots *x509.CertPool, at time.Time) ([]string, error) {
+	ids, _, err := verifyCertificate(chain, roots, at)
+	return ids, err
+}
+
+// verifyCertificate also returns the way from the certificate to a root by which it is believed.
+func verifyCertificate(chain []*x509.Certificate, roots *x509.CertPool, at time.Time) (ids []string, by []*x509.Certificate, err error) {
 	if len(chain) == 0 {
-		return nil, ErrNoWorkload
+		return nil, nil, ErrNoWorkload
 	}
 	if roots == nil { // x509 would take the system's
-		return nil, invalid("issuer")
+		return nil, nil, invalid("issuer")
 	}
 	leaf, between := chain[0], x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{
+	ways, err := leaf.Verify(x509.VerifyOptions{
 		Roots: roots, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	var bad x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &bad) && bad.Reason == x509.Expired && at.Before(leaf.NotBefore):
-		return nil, invalid("not_yet_valid")
+		return nil, nil, invalid("not_yet_valid")
 	case errors.As(err, &bad) && bad.Reason == x509.Expired:
-		return nil, invalid("expired")
+		return nil, nil, invalid("expired")
 	case errors.As(err, &bad) && bad.Reason == x509.IncompatibleUsage:
-		return nil, invalid("type")
+		return nil, nil, invalid("type")
 	case err != nil:
-		return nil, invalid("issuer")
+		return nil, nil, invalid("issuer")
 	case leaf.IsCA: // a signing certificate is nobody's (X.509-SVID, section 4.1)
-		return nil, invalid("type")
+		return nil, nil, invalid("type")
 	}
-	return certificateNames(leaf)
+	ids, err = certificateNames(leaf)
+	return ids, ways[0], err
 }
 
 func certificateNames(leaf *x509.Certificate) ([]string, error) {

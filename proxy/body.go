@@ -36,7 +36,10 @@ type requestBody struct {
 	asked, answered atomic.Bool
 	call            context.Context
 
+	held    []byte // the whole body as it came, if isHeld
+	isHeld  bool
 	instead *bytes.Reader // what is sent in place of what was read; nil: what is read
+	sent    chan struct{} // closed when instead has been read to its end
 
 	mu     sync.Mutex
 	n      int64
@@ -73,7 +76,11 @@ func (b *requestBody) complete() bool {
 
 func (b *requestBody) Read(p []byte) (int, error) {
 	if b.instead != nil {
-		return b.instead.Read(p)
+		n, err := b.instead.Read(p)
+		if err == io.EOF {
+			b.noteSent()
+		}
+		return n, err
 	}
 	if b.expect && b.answered.Load() && !b.asked.Load() {
 		<-b.call.Done()
@@ -101,6 +108,15 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		b.err = err
 	}
 	return n, err
+}
+
+// noteSent is called by whoever reads, of whom there is one.
+func (b *requestBody) noteSent() {
+	select {
+	case <-b.sent:
+	default:
+		close(b.sent)
+	}
 }
 
 // Close ends a read that is waiting. The transport does that when the upstream has broken off, so what the read then fails with

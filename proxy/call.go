@@ -44,6 +44,7 @@ type call struct {
 	workload   *workload // who came for the caller; nil but on a gateway
 	within     *tunnel   // the intercepted tunnel that the request came through
 
+	holds  int64        // bytes of its body in memory
 	inside atomic.Int32 // of an intercepted tunnel: the requests that came through it
 }
 

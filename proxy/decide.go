@@ -111,10 +111,12 @@ func callerDenial(err error) *Denial {
 	switch {
 	case errors.Is(err, identity.ErrNoToken):
 		return deny(Unauthenticated, "No task token was given.", err)
+	case errors.As(err, &invalid) && invalid.Reason == "bound":
+		return deny(Unauthenticated, "The task token is not accepted: bound. A proof for it cannot be checked here; ask for a bearer token.", err)
 	case errors.As(err, &invalid):
 		return deny(Unauthenticated, "The task token is not accepted: "+invalid.Reason+".", err)
 	default:
-		return deny(NotReady, "The issuer's keys cannot be had at the moment.", err)
+		return deny(NotReady, "The issuer's keys, or its word on the token, cannot be had at the moment.", err)
 	}
 }
 

@@ -25,6 +25,7 @@ type Question struct {
 	Method      string
 	Workload    string // of a gateway: who comes for the caller, taken as verified
 	Absolute    bool   // the client asks the proxy for the https URL itself, without a tunnel
+	Exchange    bool   // verify the token's signature, and ask for the credential as the call would
 	Network     bool   // verify the token's signature, resolve the host's name and judge its addresses
 }
 
@@ -41,6 +42,8 @@ type Explanation struct {
 	Rule           string   `json:"rule,omitempty"`
 	PolicyRevision string   `json:"policy_revision"`
 	Steps          []Step   `json:"steps"`
+
+	Exchange *broker.Trial `json:"exchange,omitempty"` // of an allowed call that needs a credential, where it was asked for
 }
 
 // Explain takes the decision on q with the code that decides calls. Without q.Network it touches no network: the
@@ -53,6 +56,9 @@ func Explain(ctx context.Context, g *Gates, kill *killswitch.Switch, q Question)
 	e := &explainer{proxy: p, question: q}
 	e.result.Tool, e.result.PolicyRevision = q.Tool, g.snapshot.Revision
 	e.explain(ctx)
+	if q.Exchange && e.result.Decision == "allow" {
+		e.exchange(ctx)
+	}
 	return e.result
 }
 
@@ -60,6 +66,7 @@ type explainer struct {
 	proxy    *Proxy
 	question Question
 	result   Explanation
+	allowed  *call // the last that was; nil: none
 }
 
 var errUnreadable = errors.New("the URL cannot be parsed")
@@ -126,7 +133,7 @@ func (e *explainer) ask(ctx context.Context, a *ask) *call {
 		s.Stage = stage(a)
 		e.result.Steps = append(e.result.Steps, s)
 	}
-	c.unverified = !e.question.Network
+	c.unverified = !e.question.Network && !e.question.Exchange
 	d := c.decide(ctx, a)
 	if d == nil && e.question.Network && (!a.tunnel || !c.intercept) {
 		d = c.checkAddress(ctx)
@@ -148,7 +155,25 @@ func (e *explainer) ask(ctx context.Context, a *ask) *call {
 		r.WouldDeny = ""
 		return nil
 	}
+	e.allowed = c
 	return c
+}
+
+// exchange asks for the credential of the call that was allowed, past the cache.
+func (e *explainer) exchange(ctx context.Context) {
+	c := e.allowed
+	if c.binding == nil {
+		return
+	}
+	c.ctx = ctx
+	t := c.gates.broker.Try(ctx, c.binding, c.subject())
+	e.result.Exchange = &t
+	if err := t.Err(); err != nil {
+		d := c.brokerDenial(err)
+		m := d.meaning()
+		r := &e.result
+		r.Decision, r.Code, r.Status, r.Detail, r.NextSteps, r.Handling = "deny", d.Code, m.status, d.Detail, m.nextSteps, ""
+	}
 }
 
 // authorization is how a client would name tool and caller.

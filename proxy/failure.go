@@ -108,6 +108,12 @@ func (c *call) brokerDenial(err error) *Denial {
 	}
 	c.rec.ErrorClass = "credential"
 	var e *broker.Error
+	if errors.As(err, &e) && e.Detail != "" {
+		return deny(CredentialDenied, "A placeholder of binding "+e.Binding+" cannot be replaced here. These are replaced: "+e.Detail+". Reason: "+string(e.Reason)+".", err)
+	}
+	if errors.As(err, &e) && e.Reason.Advice() != "" {
+		return deny(CredentialDenied, "The credential of binding "+e.Binding+" cannot be put on this request: "+e.Reason.Advice()+". Reason: "+string(e.Reason)+".", err)
+	}
 	if errors.As(err, &e) && !e.Temporary {
 		return deny(CredentialDenied, "The issuer gives no credential for binding "+e.Binding+": "+string(e.Reason)+".", err)
 	}

@@ -103,14 +103,16 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	}
 	out := c.request(to.r, &to.body, upgrade)
 	if cred != nil {
-		done, ok := c.applyCredential(ctx, to, out, cred)
-		defer done()
-		if !ok {
+		defer c.letGo()
+		if !c.applyCredential(ctx, to, out, cred) {
 			return
 		}
 	}
 	start := time.Now()
 	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
+	if err == nil && cred != nil && res.StatusCode == http.StatusUnauthorized {
+		res, cred, err = c.renewed(ctx, to, res, upgrade, cred)
+	}
 	c.rec.UpstreamTime = time.Since(start)
 	to.answer()
 	if err != nil {

@@ -26,6 +26,8 @@ type Gates struct {
 	way       *way                // the egress gateway by which upstreams are reached; nil: none
 	pairs     map[string]*keyPair // of listeners that are gateways
 	workloads *identity.Verifier  // of the tokens of those who come to them; nil: none is accepted
+	// certificates are of those who come by one. Each reload makes another, so that none is believed by roots of before.
+	certificates *identity.Certificates
 }
 
 // NewGates prepares the gates of a snapshot. It contacts nobody. own are the addresses that the sidecar itself listens
@@ -50,11 +52,12 @@ func NewGates(s *config.Snapshot, own []netip.AddrPort, observe func(broker.Even
 	}
 	g := &Gates{
 		snapshot: s, verifier: verifier, broker: b,
-		addresses:  &egress.Addresses{Exempt: s.Egress.Exempt, Cluster: s.Egress.Cluster, Own: own},
-		upstreams:  map[string]*upstream{},
-		tokenFiles: map[string]*identity.TokenFile{},
-		pairs:      map[string]*keyPair{},
-		workloads:  workloads,
+		addresses:    &egress.Addresses{Exempt: s.Egress.Exempt, Cluster: s.Egress.Cluster, Own: own},
+		upstreams:    map[string]*upstream{},
+		tokenFiles:   map[string]*identity.TokenFile{},
+		pairs:        map[string]*keyPair{},
+		workloads:    workloads,
+		certificates: identity.NewCertificates(s.Gateway.ClientCAs),
 	}
 	direct := &egress.Dialer{Addresses: g.addresses, Resolver: egress.NewResolver(s.Egress.Resolver), Timeout: s.Limits.DialTimeout}
 	if s.Egress.Gateway.Host != "" {

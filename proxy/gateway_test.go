@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch"
 )
 
@@ -330,4 +331,31 @@ func TestReloadOfTheGateway(t *testing.T) {
 	if _, err := tunnel.Read(make([]byte, 1)); err == nil {
 		t.Error("the tunnel goes on")
 	}
+}
+
+// TestRootsOfWorkloadsChange: a certificate that the gateway has verified, and remembers, counts for nothing once a reload takes its root away.
+func TestRootsOfWorkloadsChange(t *testing.T) {
+	c := newChain(t, showCert)
+	v := visitor{head: c.head("t1", c.token, "")}
+	v.cert, v.key = c.ca.issue(sidecarID)
+	for range 2 {
+		if got, err := c.visit(v); err != nil || got != "200" {
+			t.Fatalf("got %q %v", got, err)
+		}
+		c.gateway.next()
+	}
+	c.gateway.write("ca.crt", newAuthority(t).pem())
+	s, err := config.Load(c.path(c.gateway, "sidecar.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := NewGates(s, nil, nil, c.gateway.proxy.gates.Load()) // as a reload makes them
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.gateway.proxy.Reload(next)
+	if got, err := c.visit(v); err != nil || got != "workload_not_allowed" {
+		t.Errorf("with other roots: got %q %v", got, err)
+	}
+	c.gateway.next()
 }

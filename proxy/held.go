@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/toolgate/toolgate/broker"
 )
@@ -31,42 +32,76 @@ func (h *held) take(n int64) bool {
 func (h *held) give(n int64) { h.bytes.Add(-n) }
 
 // applyCredential puts cred on the request. A body that the credential has to see is read whole first, and is sent as the credential
-// leaves it; done gives its memory back. A refusal has been answered where ok is false.
-func (c *call) applyCredential(ctx context.Context, to *client, out *http.Request, cred *broker.Credential) (done func(), ok bool) {
-	done = func() {}
+// leaves it; its memory is the call's until letGo. A refusal has been answered where it reports false.
+func (c *call) applyCredential(ctx context.Context, to *client, out *http.Request, cred *broker.Credential) bool {
 	var body []byte
-	limit := cred.BodyLimit(out)
-	hold := limit > 0 && !to.body.none
-	if hold {
-		if !c.proxy.held.take(limit) {
-			c.refuseRequest(to, deny(Overloaded, "The sidecar's limit of bodies in memory is reached.", nil))
-			return done, false
+	if limit := cred.BodyLimit(out); limit > 0 && !to.body.none {
+		var ok bool
+		if body, ok = c.hold(ctx, to, limit); !ok {
+			return false
 		}
-		done = func() { c.proxy.held.give(limit) }
-		var err error
-		if body, err = to.body.hold(limit); errors.Is(err, errHeldTooLarge) {
-			c.rec.ErrorClass = "credential"
-			c.refuseRequest(to, deny(CredentialDenied, "The body is larger than the "+strconv.FormatInt(limit, 10)+
-				" bytes that the credential of binding "+c.binding.Name+" can be used with.", err))
-			return done, false
-		} else if err != nil {
-			c.roundTripFailed(ctx, to, err)
-			return done, false
-		}
+	}
+	if ctx.Err() != nil { // revoked since it was given
+		c.roundTripFailed(ctx, to, ctx.Err())
+		return false
+	}
+	if err := c.put(ctx, to, out, cred, body); err != nil {
+		c.refuseRequest(to, c.brokerDenial(err))
+		return false
+	}
+	return true
+}
+
+// put applies cred to a request whose body is held, or is nil.
+func (c *call) put(ctx context.Context, to *client, out *http.Request, cred *broker.Credential, body []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	held := to.body.isHeld
+	if held {
 		out.Header.Del("Expect") // the client has been asked for its body
 	}
 	sent, err := cred.Apply(out, body)
 	if err != nil {
-		c.refuseRequest(to, c.brokerDenial(err))
-		return done, false
+		return err
 	}
-	if hold {
+	if held {
 		to.body.send(sent)
 		if out.ContentLength = int64(len(sent)); len(out.Trailer) > 0 {
 			out.ContentLength = -1
 		}
 	}
-	return done, true
+	return nil
+}
+
+// hold reads the request's body into memory, within the limit of all bodies.
+func (c *call) hold(ctx context.Context, to *client, limit int64) ([]byte, bool) {
+	if !c.proxy.held.take(limit) {
+		c.refuseRequest(to, deny(Overloaded, "The sidecar's limit of bodies in memory is reached.", nil))
+		return nil, false
+	}
+	c.holds = limit
+	if to.h1 { // there is no exchange yet that sees to it
+		defer context.AfterFunc(ctx, to.interrupt)()
+	}
+	body, err := to.body.hold(limit)
+	switch {
+	case errors.Is(err, errHeldTooLarge):
+		c.rec.ErrorClass = "credential"
+		c.refuseRequest(to, deny(CredentialDenied, "The body is larger than the "+strconv.FormatInt(limit, 10)+
+			" bytes that the credential of binding "+c.binding.Name+" can be used with.", err))
+		return nil, false
+	case err != nil:
+		c.roundTripFailed(ctx, to, err)
+		return nil, false
+	}
+	return body, true
+}
+
+// letGo gives back the memory of what the call holds. It is deferred, since a call may end in a panic (http.ErrAbortHandler).
+func (c *call) letGo() {
+	c.proxy.held.give(c.holds)
+	c.holds = 0
 }
 
 // hold reads the whole body, of at most limit bytes.
@@ -78,11 +113,28 @@ func (b *requestBody) hold(limit int64) ([]byte, error) {
 	if err == nil && int64(len(all)) > limit {
 		err = errHeldTooLarge
 	}
+	b.held, b.isHeld = all, true
 	return all, err
 }
 
 // send makes all what the body is from now on. It has been read, counted and described as it came.
 func (b *requestBody) send(all []byte) {
 	b.expect = false
-	b.instead = bytes.NewReader(all)
+	b.instead, b.sent = bytes.NewReader(all), make(chan struct{})
+}
+
+// resendable reports whether the request can be sent once more: it has no body, or a held one that is out. As long as the transport may
+// still read it, nothing else can.
+func (b *requestBody) resendable() bool {
+	if b.none || !b.isHeld {
+		return b.none
+	}
+	late := time.NewTimer(sentWait)
+	defer late.Stop()
+	select {
+	case <-b.sent:
+		return true
+	case <-late.C:
+		return false
+	}
 }

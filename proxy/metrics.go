@@ -171,6 +171,7 @@ var (
 	descAge      = prometheus.NewDesc("toolgate_kill_switch_age_seconds", "Time since the least recently heard source was heard; +Inf if one never was.", nil, nil)
 	descActive   = prometheus.NewDesc("toolgate_kill_switch_active", "Revocations in force.", nil, nil)
 	descFence    = prometheus.NewDesc("toolgate_fence_in_force", "1 if the last test found the rules of netinit in force, else 0. Absent where none are expected.", nil, nil)
+	descBreaker  = prometheus.NewDesc("toolgate_token_endpoint_breaker", "Breaker of a binding's token endpoint: 0 closed, 1 open to the calls of one tenant, 2 open to all.", []string{"binding"}, nil)
 	descRunning  = prometheus.NewDesc("toolgate_calls_running", "Calls that are running and would be cut by a revocation.", nil, nil)
 )
 
@@ -184,6 +185,7 @@ func (s state) Describe(ch chan<- *prometheus.Desc) {
 	ch <- descFence
 	ch <- descSourceAge
 	ch <- descLog
+	ch <- descBreaker
 	describeLimits(ch)
 }
 
@@ -219,6 +221,9 @@ func (s state) Collect(ch chan<- prometheus.Metric) {
 	}
 	if revision, _, ok := s.p.killLog(); ok {
 		gauge(descLog, float64(revision))
+	}
+	for binding, state := range s.p.gates.Load().broker.Breakers() {
+		gauge(descBreaker, float64(state), binding)
 	}
 	s.collectLimits(gauge)
 }

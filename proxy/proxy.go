@@ -221,8 +221,15 @@ func (p *Proxy) Shutdown(ctx context.Context) {
 	defer cancel()
 	p.tunnels.wait(last)
 	p.tunnels.stop()
-	p.gates.Load().retire()
+	g := p.gates.Load()
+	g.retire()
+	closing, over := context.WithTimeout(context.Background(), closeTime)
+	defer over()
+	g.broker.Close(closing)
 }
+
+// closeTime is how long issuers may take, when the sidecar stops, to end what they keep open for it.
+const closeTime = 3 * time.Second
 
 // contain keeps a panic of one call from ending the process and from printing what it held. An abort goes on: net/http
 // cuts the connection, so that a response that broke off does not look complete.

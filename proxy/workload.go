@@ -70,7 +70,7 @@ func (g *Gates) recognise(ctx context.Context, a *ask, now time.Time) (*workload
 	case len(a.peer) > 0 && a.workload != "":
 		return nil, &identity.InvalidError{Reason: "claim"}
 	case a.workload == "":
-		ids, err := identity.VerifyCertificate(a.peer, g.snapshot.Gateway.ClientCAs, now)
+		ids, err := g.certificates.Verify(a.peer, now)
 		return &workload{ids: ids, chain: a.peer, shown: now}, err
 	case g.workloads == nil:
 		return nil, &identity.InvalidError{Reason: "issuer"}

@@ -39,6 +39,7 @@ func newMutate() *cobra.Command {
 	file := cmd.Flags().String("settings", "", "the injector's settings `file`")
 	dir := cmd.Flags().String("tools", "", "`folder` of manifests, in place of the settings' toolsDir")
 	labels := cmd.Flags().StringToString("namespace-label", nil, "a `label=value` of the pod's namespace; once for each")
+	annotations := cmd.Flags().StringArray("namespace-annotation", nil, "an `annotation=value` of the pod's namespace; once for each")
 	if err := cmd.MarkFlagRequired("settings"); err != nil {
 		panic(err) // the flag was added above
 	}
@@ -54,7 +55,15 @@ func newMutate() *cobra.Command {
 		if *dir == "" {
 			*dir = s.ToolsDir
 		}
-		r, err := pod.Mutate(p, pod.Namespace{Name: p.Namespace, Labels: *labels}, s, folder(*dir))
+		ns := pod.Namespace{Name: p.Namespace, Labels: *labels, Annotations: map[string]string{}}
+		for _, a := range *annotations { // a value has commas, so it is not a map's
+			key, value, ok := strings.Cut(a, "=")
+			if !ok {
+				return cli.Wrong(fmt.Errorf("found --namespace-annotation %q, expected annotation=value", a))
+			}
+			ns.Annotations[key] = value
+		}
+		r, err := pod.Mutate(p, ns, s, folder(*dir))
 		if err != nil {
 			return cli.Wrong(err)
 		}

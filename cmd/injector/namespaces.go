@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,13 +15,14 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/toolgate/toolgate/inject/pod"
 	"github.com/toolgate/toolgate/inject/webhook"
 )
 
 // askTime bounds the question for a namespace that was not seen yet; the API server waits 10 s for the whole admission at most.
 const askTime = 2 * time.Second
 
-// namespaces knows the labels of every namespace.
+// namespaces knows the labels of every namespace, and those of its annotations that are ours.
 type namespaces struct {
 	client   dynamic.NamespaceableResourceInterface
 	informer cache.SharedIndexInformer
@@ -58,24 +60,35 @@ func bare(o any) (any, error) {
 	kept.SetName(u.GetName())
 	kept.SetResourceVersion(u.GetResourceVersion())
 	kept.SetLabels(u.GetLabels())
+	ours := map[string]string{}
+	for key, v := range u.GetAnnotations() {
+		if strings.HasPrefix(key, pod.Prefix) {
+			ours[key] = v
+		}
+	}
+	kept.SetAnnotations(ours)
 	return kept, nil
 }
 
-// labels returns a namespace's labels. One that the watch has not brought yet, such as one made a moment ago, is asked for.
-func (n *namespaces) labels(ctx context.Context, name string) (map[string]string, error) {
+// get returns what is known of a namespace. One that the watch has not brought yet, such as one made a moment ago, is asked for.
+func (n *namespaces) get(ctx context.Context, name string) (pod.Namespace, error) {
 	if o, ok, err := n.informer.GetStore().GetByKey(name); err == nil && ok {
 		if u, ok := o.(*unstructured.Unstructured); ok {
-			return u.GetLabels(), nil
+			return known(u), nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	u, err := n.client.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, webhook.ErrNoNamespace
+		return pod.Namespace{}, webhook.ErrNoNamespace
 	}
 	if err != nil {
-		return nil, fmt.Errorf("namespace %s: %w", name, err)
+		return pod.Namespace{}, fmt.Errorf("namespace %s: %w", name, err)
 	}
-	return u.GetLabels(), nil
+	return known(u), nil
+}
+
+func known(u *unstructured.Unstructured) pod.Namespace {
+	return pod.Namespace{Name: u.GetName(), Labels: u.GetLabels(), Annotations: u.GetAnnotations()}
 }

@@ -198,6 +198,9 @@ func TestServe(t *testing.T) {
 	}
 	c.until("known", func() bool { return c.admit(pod).Allowed })
 	_, metrics := c.get("/metrics")
+	if os.Getenv("GOGC") == "" && !strings.Contains(metrics, "\ngo_gc_gogc_percent 400\n") {
+		t.Error("the collector runs as often as by default")
+	}
 	for _, want := range []string{
 		`toolgate_injector_admissions_total{reason="unknown_tool",result="refused"}`, `toolgate_injector_admissions_total{reason="",result="injected"}`,
 		`toolgate_injector_settings_reloads_total{result="error"} `, `toolgate_injector_certificate_expiry_timestamp_seconds{certificate="toolgate-injector-tls"}`,
@@ -212,14 +215,14 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestLabelsOfNewNamespace: a namespace that the watch has not brought is asked for.
-func TestLabelsOfNewNamespace(t *testing.T) {
-	client := fake.NewSimpleDynamicClient(runtime.NewScheme(), parsed(t, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"new","labels":{"a":"b"}}}`))
+// TestNewNamespace: a namespace that the watch has not brought is asked for.
+func TestNewNamespace(t *testing.T) {
+	client := fake.NewSimpleDynamicClient(runtime.NewScheme(), parsed(t, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"new","labels":{"a":"b"},"annotations":{"toolgate/allowed-tools":"a"}}}`))
 	n := newNamespaces(client) // it does not run
-	if labels, err := n.labels(context.Background(), "new"); err != nil || labels["a"] != "b" {
-		t.Errorf("%v %v", labels, err)
+	if ns, err := n.get(context.Background(), "new"); err != nil || ns.Name != "new" || ns.Labels["a"] != "b" || ns.Annotations["toolgate/allowed-tools"] != "a" {
+		t.Errorf("%v %v", ns, err)
 	}
-	if _, err := n.labels(context.Background(), "none"); err == nil || !strings.Contains(err.Error(), "does not exist") {
+	if _, err := n.get(context.Background(), "none"); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -228,28 +228,6 @@ func (s *settings) until(ctx context.Context, service *central.Service, web *htt
 	return errors.Join(err, web.Shutdown(last))
 }
 
-func (s *settings) greet(say func(string), address, url, hint, key string) {
-	scheme := "http"
-	if s.tlsCert != "" {
-		scheme = "https"
-	}
-	say("listening on " + scheme + "://" + address)
-	say(hint)
-	say("sidecars need this in their config:\n")
-	creds := natsd.SidecarCredentials(s.dir)
-	if full, err := filepath.Abs(creds); err == nil {
-		creds = full
-	}
-	if s.natsURL != "" {
-		creds = "sidecar.creds" // issued by the cluster's operator
-	}
-	ca := ""
-	if s.natsCert != "" {
-		ca = "    # caFile: FILE, where the certificate is of a CA that the system does not know\n"
-	}
-	say(fmt.Sprintf("killSwitch:\n  nats:\n    servers: [%q]\n    credentialsFile: %s\n    publicKey: %q\n%s", url, creds, key, ca))
-}
-
 // knownTokens reads the tokens file. Without one, and without an issuer, it makes a token that lives as long as the process.
 // hint says how to use it.
 func (s *settings) knownTokens() (api.Tokens, string, error) {

@@ -107,6 +107,7 @@ type checked struct {
 	Tools    []string `json:"tools,omitempty"`
 	Problems []string `json:"problems,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
 }
 
 func checkResult(s *config.Snapshot, problems []string) checked {
@@ -122,6 +123,9 @@ func checkResult(s *config.Snapshot, problems []string) checked {
 	for _, w := range s.Defaults {
 		r.Warnings = append(r.Warnings, w.String())
 	}
+	for _, n := range s.Notes {
+		r.Notes = append(r.Notes, n.String())
+	}
 	return r
 }
 
@@ -129,6 +133,9 @@ func printCheck(stdout, stderr io.Writer, s *config.Snapshot, problems []string)
 	r := checkResult(s, problems)
 	for _, w := range r.Warnings {
 		fmt.Fprintf(stdout, "%s (warning)\n", w)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(stdout, "%s (note)\n", n)
 	}
 	if !r.OK {
 		printProblems(stderr, r.Problems)

@@ -6,10 +6,13 @@ import (
 	"io"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/identity"
@@ -22,7 +25,8 @@ func newExplain() *cobra.Command {
 		Short: "Print the decision on a call, gate by gate, by the code that decides calls",
 		Long: "Print the decision on a call, gate by gate, by the code that decides calls. The network is not touched unless\n" +
 			"--resolve is given: then the token's signature is verified with its issuer's keys, and the host is resolved and\n" +
-			"its addresses judged. No credential is asked for and no upstream contacted in either case.\n" +
+			"its addresses judged; or --exchange: then the signature is verified, and the call's credential is asked for as the\n" +
+			"sidecar would, once. What came back is shown without the token. No upstream is contacted in any case.\n" +
 			"The exit code is 0 if the call would be allowed, 1 if it would be denied.",
 		Args: cli.FlagsOnly,
 	}
@@ -37,6 +41,7 @@ func newExplain() *cobra.Command {
 	f.StringVar(&tokenFile, "token-file", "", "a `file` that holds the caller's token")
 	f.StringVar(&q.Workload, "workload", "", "of a gateway: the `id` of the workload that comes for the caller, taken as verified")
 	f.BoolVar(&q.Absolute, "absolute", false, "the client asks the proxy for the https URL itself, without a tunnel")
+	f.BoolVar(&q.Exchange, "exchange", false, "verify the token's signature, ask the issuer for the call's credential, and show what came back")
 	f.BoolVar(&q.Network, "resolve", false, "verify the token's signature, resolve the host and judge its addresses")
 	for _, name := range []string{"tool", "url"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -126,6 +131,9 @@ func printExplanation(w io.Writer, e proxy.Explanation) {
 		}
 		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-12s %-22s %s", s.Gate, s.Result, s.Detail), " "))
 	}
+	if e.Exchange != nil {
+		printTrial(w, e.Exchange)
+	}
 	if e.Decision == "allow" {
 		fmt.Fprintf(w, "\nallow: %s", e.Handling)
 		if e.Rule != "" {
@@ -141,4 +149,45 @@ func printExplanation(w io.Writer, e proxy.Explanation) {
 	for _, s := range e.NextSteps {
 		fmt.Fprintf(w, "  - %s\n", s)
 	}
+}
+
+// printTrial prints what asking for the credential brought.
+func printTrial(w io.Writer, t *broker.Trial) {
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "  %-18s %s\n", name, value)
+		}
+	}
+	fmt.Fprintln(w, "exchange")
+	line("binding", t.Binding+" ("+t.Kind+")")
+	for _, a := range t.Asked {
+		line("endpoint", a.Endpoint)
+		for _, p := range a.Sent {
+			line("  sent", p.Name+" = "+p.Value)
+		}
+		if a.Status == 0 {
+			line("  answered", "nothing")
+			continue
+		}
+		line("  answered", strconv.Itoa(a.Status))
+		for _, p := range []broker.Pair{
+			{Name: "issued_token_type", Value: a.IssuedTokenType}, {Name: "token_type", Value: a.TokenType},
+			{Name: "expires_in", Value: a.ExpiresIn}, {Name: "scope", Value: a.Scope},
+		} {
+			line("  "+p.Name, p.Value)
+		}
+		for _, p := range a.Claims {
+			line("  claim", p.Name+" = "+p.Value)
+		}
+	}
+	if t.Reason != "" {
+		line("refused", string(t.Reason))
+		line("why", t.Cause)
+		line("what to do", t.Remedy)
+		return
+	}
+	if !t.Expires.IsZero() {
+		line("good until", t.Expires.UTC().Format(time.RFC3339))
+	}
+	line("result", "a credential that would be sent")
 }

@@ -35,6 +35,7 @@ func TestRefusedValues(t *testing.T) {
 		{"gateway without tools", "gateway: {enabled: true}", "gateway.enabled needs the tools"},
 		{"policy and fence", "injection: {mode: policy, traffic: transparent}\nkillSwitch: {enabled: false}", "injection.traffic: explicit only"},
 		{"policy and fence always", "injection: {mode: policy}\nfence: {require: always}\nkillSwitch: {enabled: false}", "fence.require"},
+		{"policy and tools without a backstop", "injection: {mode: policy, requireAllowedTools: true}\nbackstop: {enabled: false}\nkillSwitch: {enabled: false}", "injection.requireAllowedTools"},
 		{"policy and kill switch", "injection: {mode: policy}", "killSwitch.tlsSecret"},
 		{"policy and gateway", "injection: {mode: policy}\ngateway: {enabled: true}\nkillSwitch: {enabled: false}", "gateway.enabled"},
 		{"policy and much", "injection: {mode: policy}\nkillSwitch: {enabled: false}\nmanifests: {big: " + strings.Repeat("x", 90000) + "}", "a policy may hold 90000"},

@@ -35,6 +35,7 @@ func areas() []area {
 		{"load", loadCases()},
 		{"k8s", podCases()},
 		{"killswitch", killCases()},
+		{"identity", identityCases()},
 	}
 }
 

@@ -130,7 +130,8 @@ func fenceLifted(t *testing.T, p *pod) {
 				t.Errorf("afterwards toolgate_fence_in_force %d", n)
 			}
 			if out, code := p.curl(t, uid1, "upstream-ca.pem", "https://a.wild.test/"); code != 0 {
-				t.Errorf("afterwards: exit %d, %s", code, out)
+				records, log := p.records(), strings.Split(strings.TrimSpace(p.stderr.String()), "\n")
+				t.Errorf("afterwards: exit %d, %s; the last record is %+v, the log ends %s", code, out, records[len(records)-1], log[max(0, len(log)-3):])
 			}
 		})
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/toolgate/toolgate/deploy/oci/layout"
 )
 
-// toolImage holds testdata/tool: the tests' tool, and with no arguments what keeps a pod's namespaces open.
+// toolImage holds testdata/tool: the tests' tool, and with no arguments what keeps a pod's namespaces open. Its second file has the bit by
+// which a process that starts it becomes the sidecar's user.
 const toolImage = "toolgate.test/tool:1"
 
 // importTool builds the tests' own image and loads it.
@@ -32,7 +33,7 @@ func (m *machine) importTool(ctx context.Context) error {
 		return err
 	}
 	return m.importFiles(ctx, toolImage, layout.Run{User: "65534:65534", Entrypoint: []string{"/tool"}, Cmd: []string{"pause"}},
-		layout.File{Path: "tool", Mode: 0o755, Data: text}, layout.File{Path: "tmp/", Mode: 0o1777})
+		layout.File{Path: "tool", Mode: 0o755, Data: text}, layout.File{Path: "setuid", Mode: 0o4755, Owner: 64117, Data: text}, layout.File{Path: "tmp/", Mode: 0o1777})
 }
 
 // importFiles makes an image out of files and loads it under name.

@@ -20,7 +20,7 @@ type pki struct {
 	caPEM []byte
 }
 
-// newPKI makes a certificate for every name directly below "test".
+// newPKI makes a certificate for every name directly below "test" and for what stands for clouds.
 func newPKI(t *testing.T) pki {
 	t.Helper()
 	key := func() *ecdsa.PrivateKey {
@@ -33,7 +33,7 @@ func newPKI(t *testing.T) pki {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "upstream"}, DNSNames: []string{"*.test"},
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "upstream"}, DNSNames: append([]string{"*.test"}, cloudHosts...),
 		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}

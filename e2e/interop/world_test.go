@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,10 +36,13 @@ type world struct {
 	dir    string
 	pki    pki
 	issuer *devissuer.Issuer
-	ports  []string // of the upstreams
-	limits string   // of the sidecar
-	millis int      // that a call may take
-	fleet  string   // killSwitch.nats of the config
+	ports  []string       // of the upstreams
+	limits string         // of the sidecar
+	millis int            // that a call may take
+	fleet  string         // killSwitch.nats of the config
+	hosts  []string       // of the upstreams, besides allHosts
+	clouds string         // bindings of the config, besides the one of all worlds; a template
+	extra  map[string]any // values of that template
 }
 
 func newWorld(t *testing.T) *world {
@@ -92,17 +97,26 @@ func (w *world) write(t *testing.T, name, content string) {
 func (w *world) render(t *testing.T) {
 	t.Helper()
 	values := map[string]any{
-		"Dir": w.dir, "Ports": w.ports, "Hosts": allHosts, "DNS": serveNames(t, [4]byte{127, 0, 0, 1}),
+		"Dir": w.dir, "Ports": w.ports, "Hosts": append(slices.Clone(allHosts), w.hosts...), "DNS": serveNames(t, [4]byte{127, 0, 0, 1}),
 		"Bound": boundHost, "Ruled": ruledHost, "Named": namedHost, "Issuer": w.issuer.URL(), "Limits": w.limits, "Millis": w.millis, "Fleet": w.fleet,
+		"Clouds": "",
+	}
+	if w.clouds != "" {
+		maps.Copy(values, w.extra)
+		values["Clouds"] = expand(t, template.Must(template.New("bindings").Parse(w.clouds)), values)
 	}
 	for _, name := range []string{"sidecar.yaml", "manifest.yaml"} {
-		var b strings.Builder
-		tmpl := template.Must(template.New(name).Option("missingkey=error").ParseFiles(filepath.Join("testdata", name)))
-		if err := tmpl.Execute(&b, values); err != nil {
-			t.Fatal(err)
-		}
-		w.write(t, name, b.String())
+		w.write(t, name, expand(t, template.Must(template.New(name).ParseFiles(filepath.Join("testdata", name))), values))
 	}
+}
+
+func expand(t *testing.T, tmpl *template.Template, values map[string]any) string {
+	t.Helper()
+	var b strings.Builder
+	if err := tmpl.Option("missingkey=error").Execute(&b, values); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }

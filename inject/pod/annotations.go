@@ -69,6 +69,9 @@ func (in *injection) readMode() error {
 	case in.plan.mode != settings.Explicit && in.plan.mode != settings.Transparent:
 		return refuse(BadAnnotation, "the annotation %s is %q: set it to %s or %s", AnnotationMode, mode, settings.Explicit, settings.Transparent)
 	}
+	if in.settings.RequireFence && in.plan.mode != settings.Transparent {
+		return refuse(Unfenced, "the pod is in mode explicit, and the platform wants the fence around every pod: set the annotation %s to %s", AnnotationMode, settings.Transparent)
+	}
 	return nil
 }
 

@@ -11,8 +11,9 @@ import (
 
 // Namespace is what is known of the pod's namespace.
 type Namespace struct {
-	Name   string
-	Labels map[string]string
+	Name        string
+	Labels      map[string]string
+	Annotations map[string]string
 }
 
 // Result is an injected pod.
@@ -33,6 +34,9 @@ func Mutate(p *corev1.Pod, ns Namespace, s *settings.Settings, manifest func(too
 		if err := step(); err != nil {
 			return nil, err
 		}
+	}
+	if err := in.allowed(manifest); err != nil {
+		return nil, err
 	}
 	config, err := in.config(manifest)
 	if err != nil {

@@ -4,11 +4,13 @@ package pod
 const (
 	Prefix = "toolgate/" // of every label and annotation
 
-	NamespaceInject = Prefix + "inject"   // label of a namespace: Enabled
-	NamespaceTool   = Prefix + "tool"     // label of a namespace: the default tool of its pods
-	LabelInjected   = Prefix + "injected" // label of an injected pod: "true"
-	StatusKey       = Prefix + "status"   // annotation of an injected pod: Status as JSON
-	Enabled         = "enabled"
+	NamespaceInject = Prefix + "inject" // label of a namespace: Enabled
+	NamespaceTool   = Prefix + "tool"   // label of a namespace: the default tool of its pods
+	// NamespaceAllowed is an annotation of a namespace: the tools that its pods may name, separated by commas.
+	NamespaceAllowed = Prefix + "allowed-tools"
+	LabelInjected    = Prefix + "injected" // label of an injected pod: "true"
+	StatusKey        = Prefix + "status"   // annotation of an injected pod: Status as JSON
+	Enabled          = "enabled"
 
 	SidecarContainer = "toolgate"
 	FenceContainer   = "toolgate-fence"

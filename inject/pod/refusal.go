@@ -15,8 +15,10 @@ const (
 	NameTaken      Reason = "name_taken"      // a container, volume, path or port of ours is the user's
 	BadAnnotation  Reason = "bad_annotation"  // an annotation of ours that is unknown or says nothing
 	NoTool         Reason = "no_tool"         // no tool is named for any container
+	ForbiddenTool  Reason = "forbidden_tool"  // a tool that the namespace does not allow
 	UnknownTool    Reason = "unknown_tool"    // no manifest, or one that cannot be used
 	OptOut         Reason = "opt_out"         // the pod asks not to be injected
+	Unfenced       Reason = "unfenced"        // in mode explicit, where the settings want the fence
 	Resolution     Reason = "resolution"      // names that the pod's author would resolve
 	Volume         Reason = "volume"          // a volume that the node mounts over the network
 	ProbeHost      Reason = "probe_host"      // a probe or hook by which the node asks another host

@@ -293,3 +293,24 @@ func TestManyContainers(t *testing.T) {
 		}
 	}
 }
+
+// TestFenceRequired: where the settings want the fence, a pod is transparent, by its annotation or by the platform's mode.
+func TestFenceRequired(t *testing.T) {
+	for _, c := range []struct {
+		settings, annotations string
+		refused               bool
+	}{
+		{"requireFence: true\n", "", true},
+		{"requireFence: true\n", "toolgate/mode: explicit", true},
+		{"requireFence: true\n", "toolgate/mode: transparent", false},
+		{"requireFence: true\nmode: transparent\n", "", false},
+		{"requireFence: true\nmode: transparent\n", "toolgate/mode: explicit", true},
+		{"mode: transparent\n", "toolgate/mode: explicit", false},
+	} {
+		_, err := Mutate(buildPod(t, "", "", c.annotations, ""), Namespace{}, testSettings(t, settingsText+c.settings), manifestOf)
+		refusal := (*Refusal)(nil)
+		if errors.As(err, &refusal) != c.refused || c.refused && (refusal.Reason != Unfenced || !strings.Contains(refusal.Message, "set the annotation toolgate/mode to transparent")) {
+			t.Errorf("%q with %q: got %v", c.settings, c.annotations, err)
+		}
+	}
+}

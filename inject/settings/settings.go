@@ -18,6 +18,8 @@ type Settings struct {
 
 	// Mode is of pods that do not name one. Default: explicit.
 	Mode Mode `yaml:"mode"`
+	// RequireFence has pods in mode explicit refused, so that no annotation takes a tool out of the fence. Default: false.
+	RequireFence bool `yaml:"requireFence"`
 	// UID is the sidecar's user and group id, which nothing else in the pod may have. Default: 64117.
 	UID int64 `yaml:"uid"`
 	// ToolUID is the first of the ids that containers without one get in transparent mode. Default: 64200.
@@ -26,6 +28,8 @@ type Settings struct {
 	// passes over it.
 	IPv6 bool `yaml:"ipv6"`
 
+	// RequireAllowedTools has a namespace without the annotation toolgate/allowed-tools allow no tool. Default: false, any tool.
+	RequireAllowedTools bool `yaml:"requireAllowedTools"`
 	// UnknownPodFields says what becomes of a pod with a field that this version does not know. Default: refuse.
 	UnknownPodFields UnknownFields `yaml:"unknownPodFields"`
 

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	sigsjson "sigs.k8s.io/json"
 
+	"github.com/toolgate/toolgate/inject/pod"
 	"github.com/toolgate/toolgate/inject/settings"
 )
 
@@ -24,8 +25,8 @@ const maxReview = 3 << 20
 
 // Options are what a Handler asks. None may be nil.
 type Options struct {
-	// Namespace returns a namespace's labels, or ErrNoNamespace.
-	Namespace func(ctx context.Context, name string) (labels map[string]string, err error)
+	// Namespace returns what is known of a namespace, or ErrNoNamespace.
+	Namespace func(ctx context.Context, name string) (pod.Namespace, error)
 	// Settings returns those in force.
 	Settings func() *settings.Settings
 	// Manifest returns the text of a tool's manifest. Its error is shown to the pod's author.

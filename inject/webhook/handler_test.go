@@ -243,3 +243,15 @@ func TestLongNames(t *testing.T) {
 		}
 	}
 }
+
+// TestNamespaceAllows: the annotation of the pod's namespace reaches the decision.
+func TestNamespaceAllows(t *testing.T) {
+	l := newLab(t)
+	for list, allowed := range map[string]bool{"orders": true, "search": false} {
+		l.annotations = map[string]string{"toolgate/allowed-tools": list}
+		r, _ := l.post("/mutate", review(podText))
+		if r.Allowed != allowed || !allowed && (r.Result.Code != http.StatusForbidden || r.AuditAnnotations["reason"] != "forbidden_tool") {
+			t.Errorf("%s: answer %+v", list, r)
+		}
+	}
+}

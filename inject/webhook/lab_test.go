@@ -13,6 +13,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"github.com/toolgate/toolgate/inject/pod"
 	"github.com/toolgate/toolgate/inject/settings"
 )
 
@@ -36,8 +37,9 @@ type lab struct {
 	settings *settings.Settings
 	testing.TB
 	*Handler
-	log       bytes.Buffer
-	manifests func(tool string) ([]byte, error)
+	log         bytes.Buffer
+	annotations map[string]string // of the namespace
+	manifests   func(tool string) ([]byte, error)
 }
 
 func newLab(t testing.TB) *lab {
@@ -53,14 +55,14 @@ func newLab(t testing.TB) *lab {
 		return []byte(manifestText), nil
 	}}
 	l.Handler = New(Options{
-		Namespace: func(_ context.Context, name string) (map[string]string, error) {
+		Namespace: func(_ context.Context, name string) (pod.Namespace, error) {
 			switch name {
 			case "shop":
-				return map[string]string{"toolgate/inject": "enabled"}, nil
+				return pod.Namespace{Name: name, Labels: map[string]string{"toolgate/inject": "enabled"}, Annotations: l.annotations}, nil
 			case "down":
-				return nil, errors.New("connection refused to 10.0.0.1")
+				return pod.Namespace{}, errors.New("connection refused to 10.0.0.1")
 			}
-			return nil, ErrNoNamespace
+			return pod.Namespace{}, ErrNoNamespace
 		},
 		Settings: func() *settings.Settings { return l.settings },
 		Manifest: func(tool string) ([]byte, error) { return l.manifests(tool) },

@@ -35,14 +35,14 @@ func (h *Handler) mutate(ctx context.Context, req *admissionv1.AdmissionRequest)
 	if p == nil {
 		return a
 	}
-	labels, err := h.options.Namespace(ctx, req.Namespace)
+	namespace, err := h.options.Namespace(ctx, req.Namespace)
 	if errors.Is(err, ErrNoNamespace) {
 		return refused(NoNamespace, http.StatusForbidden, fmt.Sprintf("toolgate: the namespace %q does not exist", req.Namespace))
 	}
 	if err != nil {
-		return failed(NamespaceLookup, err, "the labels of namespace %q could not be read; try again", req.Namespace)
+		return failed(NamespaceLookup, err, "namespace %q could not be read; try again", req.Namespace)
 	}
-	result, err := pod.Mutate(p, pod.Namespace{Name: req.Namespace, Labels: labels}, inForce, h.options.Manifest)
+	result, err := pod.Mutate(p, namespace, inForce, h.options.Manifest)
 	if refusal, ok := errors.AsType[*pod.Refusal](err); ok {
 		return refused(Reason(refusal.Reason), refusalCode(refusal.Reason), refusal.Message+" ("+who(p, req)+")")
 	}

@@ -148,6 +148,7 @@ type request struct {
 	object, old any
 	user        user.Info
 	authorizer  authorizer.Authorizer
+	namespace   *corev1.Namespace // of the object; may be nil
 }
 
 // judge returns the sentences of what was refused. It fails the test where an expression cannot be evaluated, or a sentence is not one.
@@ -162,7 +163,11 @@ func (p policy) judge(t *testing.T, r request) []string {
 	if old != nil {
 		versioned.VersionedOldObject.Set(old)
 	}
-	result := p.Validate(t.Context(), gvr, versioned, nil, &corev1.Namespace{}, celconfig.RuntimeCELCostBudget, r.authorizer)
+	namespace := r.namespace
+	if namespace == nil {
+		namespace = &corev1.Namespace{}
+	}
+	result := p.Validate(t.Context(), gvr, versioned, nil, namespace, celconfig.RuntimeCELCostBudget, r.authorizer)
 	var refused []string
 	for _, d := range result.Decisions {
 		if d.Evaluation == validating.EvalError {

@@ -13,6 +13,14 @@ import (
 
 var someone = &user.DefaultInfo{Name: "someone", Groups: []string{"developers"}}
 
+// platformMay has the user platform do the verb unfence on namespace x.
+var platformMay = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.GetVerb() == "unfence" && a.GetResource() == "namespaces" && a.GetName() == "x" && a.GetUser().GetName() == "platform" {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+})
+
 func namespace(label string) *corev1.Namespace {
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
 	if label != "" {
@@ -24,12 +32,6 @@ func namespace(label string) *corev1.Namespace {
 // TestLabelledNamespaces: the label stays, unless whoever takes it off may unfence.
 func TestLabelledNamespaces(t *testing.T) {
 	p := compile(t, render(t, plain), "labelled-namespaces")
-	asked := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-		if a.GetVerb() == "unfence" && a.GetResource() == "namespaces" && a.GetName() == "x" && a.GetUser().GetName() == "platform" {
-			return authorizer.DecisionAllow, "", nil
-		}
-		return authorizer.DecisionNoOpinion, "", nil
-	})
 	for _, c := range []struct {
 		name     string
 		old, new string
@@ -45,7 +47,7 @@ func TestLabelledNamespaces(t *testing.T) {
 		{"taken off by an administrator", "enabled", "", &user.DefaultInfo{Name: "root", Groups: []string{"system:masters"}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			refused := p.judge(t, request{operation: admission.Update, kind: "Namespace", resource: "namespaces", object: namespace(c.new), old: namespace(c.old), user: c.user, authorizer: asked})
+			refused := p.judge(t, request{operation: admission.Update, kind: "Namespace", resource: "namespaces", object: namespace(c.new), old: namespace(c.old), user: c.user, authorizer: platformMay})
 			if (refused != nil) != c.refused {
 				t.Errorf("found %v", refused)
 			}

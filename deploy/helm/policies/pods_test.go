@@ -16,19 +16,29 @@ import (
 // plain has no kill switch, whose keys only a cluster has.
 const plain = "killSwitch: {enabled: false}\n"
 
-// injected is what the injector makes of a pod with the chart's own settings.
-func injected(t *testing.T, docs [][]byte, spec, mode string) *corev1.Pod {
+const transparent = "injection: {traffic: transparent}\n"
+
+// chartSettings are those that the chart gives the injector.
+func chartSettings(t *testing.T, docs [][]byte) *settings.Settings {
 	t.Helper()
-	var s *settings.Settings
 	for _, doc := range docs {
 		var c corev1.ConfigMap
 		if json.Unmarshal(doc, &c) == nil && c.Data["settings.yaml"] != "" {
-			var err error
-			if s, err = settings.Parse("settings.yaml", []byte(c.Data["settings.yaml"])); err != nil {
+			s, err := settings.Parse("settings.yaml", []byte(c.Data["settings.yaml"]))
+			if err != nil {
 				t.Fatal(err)
 			}
+			return s
 		}
 	}
+	t.Fatal("the chart has no settings")
+	return nil
+}
+
+// injected is what the injector makes of a pod with the chart's own settings.
+func injected(t *testing.T, docs [][]byte, spec, mode string) *corev1.Pod {
+	t.Helper()
+	s := chartSettings(t, docs)
 	var p corev1.Pod
 	if err := yaml.UnmarshalStrict([]byte(spec), &p.Spec); err != nil {
 		t.Fatal(err)
@@ -50,11 +60,11 @@ volumes: [{name: work, emptyDir: {}}, {name: own, secret: {secretName: own}}]
 
 // TestInjectedPodsPass: what the injector makes, the backstop admits, when it is made, changed and reported on.
 func TestInjectedPodsPass(t *testing.T) {
-	for _, values := range []string{plain, plain + "fence: {require: always}\ninjection: {traffic: transparent}\n", plain + "image: {registry: ''}\nsidecar: {image: {repository: s, tag: x}}\nfence: {image: {repository: f, digest: 'sha256:" + strings.Repeat("0", 64) + "'}}\n"} {
+	for _, values := range []string{plain, plain + transparent, plain + transparent + "fence: {require: annotated}\n", plain + "image: {registry: ''}\nsidecar: {image: {repository: s, tag: x}}\nfence: {image: {repository: f, digest: 'sha256:" + strings.Repeat("0", 64) + "'}}\n"} {
 		docs := render(t, values)
 		p := compile(t, docs, "fenced-pods")
 		for _, mode := range []string{"explicit", "transparent"} {
-			if mode == "explicit" && strings.Contains(values, "always") {
+			if mode == "explicit" && strings.Contains(values, transparent) && !strings.Contains(values, "annotated") {
 				continue
 			}
 			made := injected(t, docs, usual, mode)
@@ -300,12 +310,36 @@ func TestChangedPodsAreRefused(t *testing.T) {
 	try("transparent", fencedChanges())
 }
 
-// TestFenceAlways: where the fence is demanded of all, the annotation is no way out.
+// TestFenceAlways: where the fence is demanded of all, which is so where the platform's mode is transparent, the annotation is no way out: with
+// the backstop alone, and with the injector.
 func TestFenceAlways(t *testing.T) {
-	docs := render(t, plain+"fence: {require: always}\n")
-	made := injected(t, docs, usual, "explicit")
-	if refused := compile(t, docs, "fenced-pods").judge(t, request{operation: admission.Create, kind: "Pod", resource: "pods", object: made}); refused == nil {
-		t.Error("a pod in explicit mode is admitted")
+	for values, want := range map[string]string{
+		transparent:                  "set the annotation toolgate/mode to transparent, or remove it",
+		"fence: {require: always}\n": "set the annotation toolgate/mode to transparent",
+		transparent + "fence: {require: annotated}\n": "",
+		"": "",
+	} {
+		docs := render(t, plain+values)
+		made := injected(t, render(t, plain), usual, "explicit")
+		refused := strings.Join(compile(t, docs, "fenced-pods").judge(t, request{operation: admission.Create, kind: "Pod", resource: "pods", object: made}), " | ")
+		if want == "" && refused != "" || !strings.Contains(refused, want) {
+			t.Errorf("%q: found %q, expected it to say %q", values, refused, want)
+		}
+		if s := chartSettings(t, docs); s.RequireFence != (want != "") {
+			t.Errorf("%q: the injector's settings have requireFence: %v", values, s.RequireFence)
+		}
+	}
+}
+
+// TestSentencesAreWhole: a pod that has nothing of ours is told that, and not of containers without names.
+func TestSentencesAreWhole(t *testing.T) {
+	bare := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "tool", Image: "x"}}}}
+	for _, values := range []string{"", transparent, "fence: {require: always}\n"} {
+		for _, said := range compile(t, render(t, plain+values), "fenced-pods").judge(t, request{operation: admission.Create, kind: "Pod", resource: "pods", object: bare}) {
+			if strings.Contains(said, " : ") || strings.Contains(said, "  ") || strings.HasSuffix(said, " ") {
+				t.Errorf("%q: found %q, expected a sentence with a name", values, said)
+			}
+		}
 	}
 }
 
@@ -394,5 +428,36 @@ func TestEphemeralContainers(t *testing.T) {
 				t.Errorf("once it is there, the kubelet's report is refused: %v", refused)
 			}
 		})
+	}
+}
+
+// TestChangedRegistry: while injectors are replaced that still name the former images, nobody's pod is refused for that, and only for those.
+func TestChangedRegistry(t *testing.T) {
+	old := render(t, plain)
+	const moved = plain + "image: {registry: 'mirror.example:5000'}\n"
+	p := compile(t, render(t, moved+"backstop: {formerRepositories: {sidecar: [ghcr.io/toolgate/sidecar], fence: [ghcr.io/toolgate/fence]}}\n"), "fenced-pods")
+	alone := compile(t, render(t, moved), "fenced-pods")
+	for _, mode := range []string{"explicit", "transparent"} {
+		for name, c := range map[string]struct {
+			p       policy
+			docs    [][]byte
+			refused bool
+		}{
+			"new images": {p, render(t, moved), false}, "former images": {p, old, false}, "new images alone": {alone, render(t, moved), false}, "former images, forgotten": {alone, old, true},
+		} {
+			if refused := c.p.judge(t, request{operation: admission.Create, kind: "Pod", resource: "pods", object: injected(t, c.docs, usual, mode)}); (refused != nil) != c.refused {
+				t.Errorf("%s, %s: found %v", mode, name, refused)
+			}
+		}
+	}
+	for image, refused := range map[string]bool{
+		"ghcr.io/toolgate/sidecar": false, "ghcr.io/toolgate/sidecar:1.0": false, "mirror.example:5000/toolgate/sidecar:v1_x@sha256:" + strings.Repeat("0a", 32): false,
+		"ghcr.io/toolgate/fence:1.0": true, "ghcr.io/toolgate/sidecar2:1.0": true, "ghcr.io/toolgate/sidecar:5000/evil/sidecar": true, "mirror.example:5000/evil/sidecar": true, "evil.example/ghcr.io/toolgate/sidecar": true,
+	} {
+		made := injected(t, old, usual, "explicit")
+		named(made, "toolgate").Image = image
+		if got := p.judge(t, request{operation: admission.Create, kind: "Pod", resource: "pods", object: made}); (got != nil) != refused {
+			t.Errorf("%s: found %v", image, got)
+		}
 	}
 }

@@ -93,6 +93,11 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end }}
 
+{{- /* Where the platform keeps every tool in, no annotation of a pod's author takes that back, unless the platform says so. */}}
+{{- define "toolgate.fence.require" -}}
+{{- .Values.fence.require | default (ternary "always" "annotated" (eq .Values.injection.traffic "transparent")) }}
+{{- end }}
+
 {{- define "toolgate.webhook" -}}
 {{- if eq .Values.injection.mode "webhook" }}true{{ end }}
 {{- end }}

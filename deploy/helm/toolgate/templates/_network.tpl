@@ -11,3 +11,19 @@
   to:
     - {{ toJson .Values.networkPolicy.dns }}
 {{- end }}
+
+{{- /* What sidecars of the values' config ask themselves, past the gateway, beside what follows from the chart: token endpoints of bindings and keys of
+issuers, as URLs. */}}
+{{- define "toolgate.sidecar.asks" -}}
+{{- $urls := list }}
+{{- range dig "broker" "bindings" list .Values.sidecar.config }}
+{{- range $way := values . }}
+{{- if kindIs "map" $way }}{{- $urls = concat $urls (list (get $way "tokenURL") (get $way "revocationURL")) }}{{- end }}
+{{- end }}
+{{- end }}
+{{- range dig "identity" "issuers" list .Values.sidecar.config }}
+{{- $urls = append $urls (.jwksURL | default .issuer) }}
+{{- end }}
+{{- if not (include "toolgate.keysFromAPI" .) }}{{- $urls = append $urls .Values.cluster.jwksURL }}{{- end }}
+{{- $urls | compact | uniq | sortAlpha | toJson }}
+{{- end }}

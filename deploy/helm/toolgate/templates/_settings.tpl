@@ -6,9 +6,11 @@ sidecarImage: {{ include "toolgate.image" (list . .Values.sidecar.image) | quote
 fenceImage: {{ include "toolgate.image" (list . .Values.fence.image) | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 mode: {{ .Values.injection.traffic }}
+requireFence: {{ eq (include "toolgate.fence.require" .) "always" }}
 uid: {{ .Values.sidecar.uid }}
 toolUID: {{ .Values.sidecar.toolUID }}
 ipv6: {{ .Values.sidecar.ipv6 }}
+requireAllowedTools: {{ .Values.injection.requireAllowedTools }}
 unknownPodFields: {{ .Values.injection.unknownPodFields }}
 resources: {{ include "toolgate.quantities" .Values.sidecar.resources }}
 fenceResources: {{ include "toolgate.quantities" .Values.fence.resources }}

@@ -5,6 +5,8 @@
 //	tool dial NETWORK ADDR   whether a connection is made; for udp, whether a datagram is sent
 //	tool serve ADDR          answers each request with its method, host and path
 //	tool stream URL          reads until it ends, and waits: when and how it ended
+//	tool hammer URL...       asks them in turn without pause: how often what came of it
+//	tool linger URL          waits for SIGTERM, and asks after it
 //	tool sleep DURATION      ends with 0, or at SIGTERM
 //	tool id                  user, group and capabilities of this process
 package main
@@ -35,6 +37,10 @@ func main() {
 		}))
 	case "stream":
 		err = stream(os.Args[2])
+	case "hammer":
+		err = hammer(os.Args[2:])
+	case "linger":
+		err = linger(os.Args[2])
 	case "sleep":
 		err = sleep(os.Args[2])
 	case "id":

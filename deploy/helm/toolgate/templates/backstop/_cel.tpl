@@ -6,10 +6,31 @@
 ['AUDIT_WRITE', 'CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'FSETID', 'IPC_LOCK', 'KILL', 'LEASE', 'LINUX_IMMUTABLE', 'MKNOD', 'NET_BIND_SERVICE', 'SYS_CHROOT', 'SYS_NICE', 'SYS_RESOURCE', 'SYS_TIME', 'WAKE_ALARM']
 {{- end }}
 
-{{- /* Whether container c has an image of a repository. Call with (list . image). */}}
+{{- /* Repositories whose images are ours, as a list of commas: the release's, and the one before it, which injectors name until the upgrade has
+replaced them. The policy itself remembers it, so that an upgrade that is tried again does not forget. Call with (list . image name). */}}
+{{- define "toolgate.repositories" -}}
+{{- $root := index . 0 }}{{- $name := index . 2 }}{{- $former := $root.Values.backstop.formerRepositories }}
+{{- $own := include "toolgate.repository" (list $root (index . 1)) }}
+{{- $all := list $own }}
+{{- if $former.previous }}
+{{- $policy := lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" (printf "%s-fenced-pods" (include "toolgate.fullname" $root)) }}
+{{- $had := splitList "," (dig "metadata" "annotations" (printf "toolgate/%s-repositories" $name) "" ($policy | default dict)) | compact }}
+{{- if $had }}
+{{- $all = ternary (concat $all (rest $had)) (append $all (first $had)) (eq (first $had) $own) }}
+{{- end }}
+{{- end }}
+{{- $all | uniq | join "," }}
+{{- end }}
+
+{{- /* The same, with those that the values name. */}}
+{{- define "toolgate.repositories.all" -}}
+{{- concat (splitList "," (include "toolgate.repositories" .)) (get (index . 0).Values.backstop.formerRepositories (index . 2)) | uniq | join ", " }}
+{{- end }}
+
+{{- /* Whether container c has an image of ours. What follows the repository is a tag or a digest, and no other repository. Call with
+(list . image name). */}}
 {{- define "toolgate.cel.imageOf" -}}
-{{- $repository := include "toolgate.repository" . -}}
-(c.image == '{{ $repository }}' || c.image.startsWith('{{ $repository }}:') || c.image.startsWith('{{ $repository }}@'))
+{{ splitList ", " (include "toolgate.repositories.all" .) | toJson }}.exists(r, c.image.startsWith(r) && c.image.substring(r.size()).matches('^(:[a-zA-Z0-9_.-]+)?(@[a-z0-9]+:[a-f0-9]+)?$'))
 {{- end }}
 
 {{- /* A container of ours takes its config from its own text, runs nothing of the author's, and has at its places what is ours. What others add for a

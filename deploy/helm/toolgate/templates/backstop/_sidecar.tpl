@@ -10,19 +10,26 @@
   message: 'toolgate: init container "toolgate" must have restartPolicy: Always; take the container out of the pod and let the injector add it'
   reason: Forbidden
 - expression: >-
-    variables.sidecar.all(c, variables.creates ? {{ include "toolgate.cel.imageOf" (list . .Values.sidecar.image) }} : {{ include "toolgate.cel.sameImage" . }})
+    variables.sidecar.all(c, variables.creates ? {{ include "toolgate.cel.imageOf" (list . .Values.sidecar.image "sidecar") }} : {{ include "toolgate.cel.sameImage" . }})
   messageExpression: >-
-    'toolgate: container "toolgate" has the image ' + variables.sidecar.map(c, c.image).join(', ') + ', expected one of {{ include "toolgate.repository" (list . .Values.sidecar.image) }}, as the injector gave it; take the container out of the pod and let the injector add it, and restart a pod for a new one'
+    'toolgate: container "toolgate" has the image ' + variables.sidecar.map(c, c.image).join(', ') + ', expected one of {{ include "toolgate.repositories.all" (list . .Values.sidecar.image "sidecar") }}, as the injector gave it; take the container out of the pod and let the injector add it, and restart a pod for a new one'
   reason: Forbidden
 - expression: >-
     !variables.creates || variables.sidecar.all(c, !has(c.command) && c.?args.orValue([]) == ['run', '--config', 'env:TOOLGATE_CONFIG'] && {{ include "toolgate.cel.asMade" . }} && c.?securityContext.?runAsUser.orValue(-1) == {{ int64 .Values.sidecar.uid }} && {{ include "toolgate.cel.notPrivileged" . }} && c.?securityContext.?capabilities.?add.orValue([]).size() == 0)
   message: 'toolgate: init container "toolgate" is not as the injector makes it; take it out of the pod and let the injector add it'
   reason: Forbidden
 - expression: >-
-    !variables.creates || (variables.gated.size() > 0 && variables.gated[0].name == 'toolgate')
+    !variables.creates || variables.sidecar.size() != 1 || variables.gated[0].name == 'toolgate'
   messageExpression: >-
     'toolgate: init container "toolgate" must come before ' + variables.gated.filter(c, c.name != 'toolgate').map(c, c.name).join(', ') + ': what runs before it is not gated. Another injector has put its own first: exclude this namespace from it'
   reason: Forbidden
+{{- if eq (include "toolgate.fence.require" .) "always" }}
+- expression: >-
+    !variables.creates || variables.mode == 'transparent'
+  message: >-
+    toolgate: the pod is in mode explicit, and the platform wants the fence around every pod: set the annotation toolgate/mode to transparent{{ if eq .Values.injection.traffic "transparent" }}, or remove it{{ end }}
+  reason: Forbidden
+{{- end }}
 - expression: >-
     !variables.creates || (variables.fenced ? variables.inits.size() > 0 && variables.inits[0].name == 'toolgate-fence' : variables.fence.size() == 0)
   message: >-
@@ -30,8 +37,8 @@
     the annotation toolgate/mode
   reason: Forbidden
 - expression: >-
-    variables.fence.all(c, variables.creates ? {{ include "toolgate.cel.imageOf" (list . .Values.fence.image) }} : {{ include "toolgate.cel.sameImage" . }})
-  message: 'toolgate: init container "toolgate-fence" must have an image of {{ include "toolgate.repository" (list . .Values.fence.image) }}; take it out of the pod and let the injector add it'
+    variables.fence.all(c, variables.creates ? {{ include "toolgate.cel.imageOf" (list . .Values.fence.image "fence") }} : {{ include "toolgate.cel.sameImage" . }})
+  message: 'toolgate: init container "toolgate-fence" must have an image of {{ include "toolgate.repositories.all" (list . .Values.fence.image "fence") }}; take it out of the pod and let the injector add it'
   reason: Forbidden
 - expression: >-
     !variables.creates || variables.fence.all(c, !has(c.command) && !has(c.restartPolicy) && {{ include "toolgate.cel.asMade" . }} && c.?args.orValue([]).size() > 4 && c.args[0] == 'netinit' && c.args[1] == '--config' && c.args[2] == 'env:TOOLGATE_CONFIG' && c.args[3] == '--proxy-uid' && c.args[4] == '{{ int64 .Values.sidecar.uid }}' && c.args.filter(a, a.startsWith('-') && !(a in ['--tool-uid', '--loopback', '--ipv4-only'])).size() == 2 && {{ include "toolgate.cel.notPrivileged" . }} && c.?securityContext.?capabilities.?add.orValue([]).all(a, a == 'NET_ADMIN'))

@@ -1,0 +1,103 @@
+package known
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+)
+
+// The lengths of beginnings that are remembered: a text's end is compared at the greatest that it has.
+const (
+	shallowest = 4
+	deepest    = 256
+)
+
+var depths = [...]int{deepest, 64, 16}
+
+// beginnings knows how forms begin, and so what may still become one. It keeps the first four bytes, hashes of longer beginnings, and
+// how many forms have each.
+type beginnings struct {
+	seed  maphash.Seed
+	short map[uint32]int32
+	long  map[uint64]int32
+	quick [1 << 10]uint64 // a bit for every hash of four bytes; those of what was removed stay for a while
+	stale int
+}
+
+func newBeginnings() beginnings {
+	return beginnings{seed: maphash.MakeSeed(), short: map[uint32]int32{}, long: map[uint64]int32{}}
+}
+
+func (b *beginnings) hash(text []byte) uint64 { return maphash.Bytes(b.seed, text) }
+
+// bit returns the place of four bytes in quick.
+func bit(w uint32) uint32 { return w * 0x9e3779b1 >> 16 }
+
+func (b *beginnings) add(prefix []byte) {
+	w := binary.LittleEndian.Uint32(prefix)
+	b.short[w]++
+	b.quick[bit(w)>>6] |= 1 << (bit(w) & 63)
+	for _, n := range depths {
+		if n <= len(prefix) {
+			b.long[b.hash(prefix[:n])]++
+		}
+	}
+}
+
+func (b *beginnings) remove(prefix []byte) {
+	w := binary.LittleEndian.Uint32(prefix)
+	if b.short[w]--; b.short[w] <= 0 {
+		delete(b.short, w)
+		b.stale++
+	}
+	for _, n := range depths {
+		if n > len(prefix) {
+			continue
+		}
+		h := b.hash(prefix[:n])
+		if b.long[h]--; b.long[h] <= 0 {
+			delete(b.long, h)
+		}
+	}
+	if b.stale > 1<<12 {
+		b.quick, b.stale = [1 << 10]uint64{}, 0
+		for w := range b.short {
+			b.quick[bit(w)>>6] |= 1 << (bit(w) & 63)
+		}
+	}
+}
+
+// may reports whether a form may begin like this text, which has four bytes or more.
+func (b *beginnings) may(text []byte) bool {
+	w := binary.LittleEndian.Uint32(text)
+	if b.quick[bit(w)>>6]>>(bit(w)&63)&1 == 0 || b.short[w] == 0 {
+		return false
+	}
+	for _, n := range depths {
+		if n <= len(text) {
+			return b.long[b.hash(text[:n])] != 0
+		}
+	}
+	return true
+}
+
+// lengths counts forms by their length, in steps, so that the greatest is known when one goes.
+type lengths map[int]int
+
+const step = 64
+
+func (l lengths) add(n int) { l[(n+step-1)/step]++ }
+
+func (l lengths) remove(n int) {
+	k := (n + step - 1) / step
+	if l[k]--; l[k] <= 0 {
+		delete(l, k)
+	}
+}
+
+// most returns the greatest length, rounded up.
+func (l lengths) most() (n int) {
+	for k := range l {
+		n = max(n, k*step)
+	}
+	return n
+}
