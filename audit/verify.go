@@ -252,5 +252,7 @@ func (v *Verifier) Report(closed bool) Report {
 		}
 	}
 	v.report.Last = v.at
-	return v.report
+	r := v.report
+	r.Findings, r.Notes = append([]Finding{}, r.Findings...), append([]Finding{}, r.Notes...) // lists in JSON, even empty ones
+	return r
 }
