@@ -12,6 +12,7 @@ import (
 type link struct {
 	seq  uint64
 	prev []byte // hex SHA-256 of the line before, without its newline
+	lost uint64 // records that were dropped since the line before
 }
 
 // appendRecord appends the record as one canonical JSON object (RFC 8785): keys in ascending order, no white space,
@@ -42,6 +43,7 @@ func appendRecord(b []byte, r *Record, l link) []byte {
 	o.str("issuer", r.Issuer)
 	o.str("kind", r.Kind)
 	o.str("listener", r.Listener)
+	o.num("lost", int64(l.lost))
 	o.str("method", r.Method)
 	o.str("mode", r.Mode)
 	o.str("path", r.Path)

@@ -1,7 +1,7 @@
 package audit
 
 import (
-	"crypto/sha256"
+	"context"
 	"errors"
 	"io"
 	"sync"
@@ -18,9 +18,9 @@ type Log struct {
 	queue   chan *entry
 	pool    sync.Pool
 
-	mu     sync.Mutex // orders numbering and queueing, and guards closed
-	seq    uint64
+	mu     sync.Mutex // orders queueing, and guards closed
 	closed bool
+	lost   atomic.Uint64 // records that were dropped and of which no line tells yet
 
 	full    atomic.Bool           // records were dropped and the queue has not drained since
 	failure atomic.Pointer[error] // of the last write
@@ -33,22 +33,27 @@ type Log struct {
 
 type entry struct {
 	record Record
-	seq    uint64
+	saved  chan error // told when the line is safe; nil: nobody waits
 }
 
 // Options of a Log.
 type Options struct {
 	Chain   bool                // add seq and prev_hash (SHA-256 over the previous line's bytes)
 	Buffer  int                 // records that may wait for a slow sink; 0: 4096
+	Process *Process            // with Chain: begin and end the chain with lines that say so; nil: records alone
 	Observe func(result string) // "written", "dropped" or "error", once a record; may be nil
 }
+
+// Committer is a sink that can tell when what it was given will survive a crash. A sink that is none is taken to have it when it
+// has taken it.
+type Committer interface{ Commit() error }
 
 // New starts a log on w. Writes happen on a goroutine of its own, so that a slow sink does not hold up calls. A write
 // that fails is tried again, with growing pauses, from the byte where it stopped; meanwhile records wait, and those
 // that find the queue full are dropped.
 //
-// With Chain, seq counts every record, so that a dropped one leaves a gap, and prev_hash joins the lines that were
-// written; the first has 64 zeros.
+// With Chain, seq numbers the lines and prev_hash joins them; the first has 64 zeros. A line that follows dropped records
+// says in lost how many.
 func New(w io.Writer, o Options) *Log {
 	if o.Buffer <= 0 {
 		o.Buffer = 4096
@@ -63,7 +68,7 @@ func New(w io.Writer, o Options) *Log {
 		abandon: make(chan struct{}),
 		done:    make(chan struct{}),
 	}
-	go (&writer{log: l, w: w, chain: o.Chain, prev: [2 * sha256.Size]byte([]byte(genesis))}).run()
+	go newWriter(l, w, o).run()
 	return l
 }
 
@@ -72,22 +77,46 @@ func New(w io.Writer, o Options) *Log {
 func (l *Log) Write(r Record) {
 	e := l.pool.Get().(*entry)
 	e.record = r
+	if !l.queued(e) {
+		l.recycle(e)
+	}
+}
+
+// Save writes the record and returns when it is on the sink, and on disk where the sink is a Committer. Errors: *SinkError,
+// ErrFull, ctx's; the line may be written all the same after the last of them.
+func (l *Log) Save(ctx context.Context, r Record) error {
+	saved := make(chan error, 1)
+	if !l.queued(&entry{record: r, saved: saved}) {
+		return ErrFull
+	}
+	select {
+	case err := <-saved:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *Log) queued(e *entry) bool {
 	l.mu.Lock()
-	l.seq++
-	e.seq = l.seq
-	queued := false
+	defer l.mu.Unlock()
 	if !l.closed {
 		select {
 		case l.queue <- e:
-			queued = true
+			return true
 		default:
 			l.full.Store(true)
 		}
 	}
-	l.mu.Unlock()
-	if !queued {
-		l.recycle(e)
-		l.observe("dropped")
+	l.lost.Add(1)
+	l.observe("dropped")
+	return false
+}
+
+// tell ends a wait for the entry's line.
+func (e *entry) tell(err error) {
+	if e.saved != nil {
+		e.saved <- err
 	}
 }
 
@@ -143,8 +172,9 @@ func (l *Log) close(d time.Duration) error {
 	case <-timer.C:
 	}
 	close(l.abandon)
-	for range l.queue {
+	for e := range l.queue {
 		l.observe("error")
+		e.tell(ErrUnwritten)
 	}
 	return ErrUnwritten
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -22,52 +23,133 @@ type writer struct {
 	log   *Log
 	w     io.Writer
 	chain bool
+	seq   uint64
 	prev  [2 * sha256.Size]byte // in hexadecimal
+	marks *marks                // nil: none
 
 	batch []byte
-	lines []int // where the lines of the batch end
+	lines []int        // where the records of the batch end
+	waits []chan error // who waits for the batch
+	ticks <-chan time.Time
+}
+
+func newWriter(l *Log, to io.Writer, o Options) *writer {
+	w := &writer{log: l, w: to, chain: o.Chain, prev: [2 * sha256.Size]byte([]byte(genesis))}
+	if o.Chain && o.Process != nil {
+		w.marks = newMarks(o.Process)
+	}
+	return w
 }
 
 func (w *writer) run() {
 	defer close(w.log.done)
-	for e := range w.log.queue {
-		w.add(e)
-		if len(w.batch) >= batchBytes || len(w.log.queue) == 0 {
-			if !w.flush() {
-				return
-			}
+	if w.marks != nil {
+		w.mark(KindStart)
+		if !w.flush() {
+			return
+		}
+		if w.marks.Key != nil {
+			ticker := time.NewTicker(w.marks.Interval)
+			defer ticker.Stop()
+			w.ticks = ticker.C
 		}
 	}
-	w.flush()
+	for w.next() {
+	}
+}
+
+// next takes one thing from the queue, and reports false at the end.
+func (w *writer) next() bool {
+	select {
+	case e, more := <-w.log.queue:
+		if !more {
+			if w.marks != nil {
+				w.mark(KindEnd)
+			}
+			w.flush()
+			return false
+		}
+		w.add(e)
+		if w.marks.due() {
+			w.mark(KindCheckpoint)
+		}
+	case <-w.ticks:
+		if w.marks.since == 0 {
+			return true
+		}
+		w.mark(KindCheckpoint)
+	}
+	return len(w.batch) < batchBytes && len(w.log.queue) > 0 || w.flush()
 }
 
 func (w *writer) add(e *entry) {
 	start := len(w.batch)
-	var l link
-	if w.chain {
-		l = link{seq: e.seq, prev: w.prev[:]}
+	w.batch = appendRecord(w.batch, &e.record, w.link())
+	if e.saved != nil {
+		w.waits = append(w.waits, e.saved)
 	}
-	w.batch = appendRecord(w.batch, &e.record, l)
 	w.log.recycle(e)
+	w.marks.count()
+	w.end(start)
+	w.lines = append(w.lines, len(w.batch))
+}
+
+// mark adds a line about the chain.
+func (w *writer) mark(kind string) {
+	start, l := len(w.batch), w.link()
+	m := mark{kind: kind, chain: w.marks.chain, key: w.marks.Key, time: w.marks.now()}
+	if kind == KindStart {
+		m.version, m.previous = w.marks.Version, w.marks.Previous
+	}
+	w.batch = appendMark(w.batch, &m, l)
+	w.marks.since = 0
+	w.end(start)
+	if m.signature != "" && w.marks.Told != nil {
+		head := Head{m.chain, l.seq, string(w.prev[:])}
+		w.marks.Told(Checkpoint{Head: head, Time: m.time, KeyID: KeyID(m.key.Public().(ed25519.PublicKey)), Signature: m.signature})
+	}
+}
+
+// link is what joins the next line to the chain.
+func (w *writer) link() link {
+	if !w.chain {
+		return link{}
+	}
+	w.seq++
+	return link{seq: w.seq, prev: w.prev[:], lost: w.log.lost.Swap(0)}
+}
+
+// end ends the line that begins at start.
+func (w *writer) end(start int) {
 	if w.chain {
 		sum := sha256.Sum256(w.batch[start:])
 		hex.Encode(w.prev[:], sum[:])
 	}
 	w.batch = append(w.batch, '\n')
-	w.lines = append(w.lines, len(w.batch))
 }
 
 // flush writes the batch, however often that takes, and reports false if Close has given up.
 func (w *writer) flush() bool {
 	written, pause := 0, firstPause
-	for written < len(w.batch) {
-		n, err := w.write(w.batch[written:])
-		if written += n; err == nil {
+	for {
+		var err error
+		if written < len(w.batch) {
+			var n int
+			n, err = w.write(w.batch[written:])
+			written += n
+		}
+		if err == nil && written == len(w.batch) {
+			if err = w.commit(); err == nil {
+				break
+			}
+		}
+		if err == nil {
 			continue
 		}
 		failure := err // a variable of its own: it outlives the call, and the usual one does not
 		w.log.failure.Store(&failure)
-		if written < len(w.batch) && !w.wait(pause) {
+		w.tell(&SinkError{err}) // whoever waits does not wait for a sink to recover
+		if !w.wait(pause) {
 			w.count(written)
 			return false
 		}
@@ -77,9 +159,26 @@ func (w *writer) flush() bool {
 	if len(w.log.queue) == 0 {
 		w.log.full.Store(false)
 	}
+	w.tell(nil)
 	w.count(written)
 	w.batch, w.lines = w.batch[:0], w.lines[:0]
 	return true
+}
+
+// commit makes the batch safe where somebody waits for that.
+func (w *writer) commit() error {
+	c, ok := w.w.(Committer)
+	if !ok || len(w.waits) == 0 {
+		return nil
+	}
+	return c.Commit()
+}
+
+func (w *writer) tell(err error) {
+	for _, wait := range w.waits {
+		wait <- err
+	}
+	w.waits = w.waits[:0]
 }
 
 // write is the sink's Write, whose answer is made to make sense.
@@ -106,7 +205,7 @@ func (w *writer) wait(d time.Duration) bool {
 	}
 }
 
-// count observes each line of the batch, of which so many bytes were written.
+// count observes each record of the batch, of which so many bytes were written.
 func (w *writer) count(written int) {
 	for _, end := range w.lines {
 		if end <= written {

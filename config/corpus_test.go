@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -19,6 +20,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/killswitch/ledger"
 )
 
 // corpus copies testdata to a folder of its own and adds what must not be checked in: keys, certificates and tokens.
@@ -74,6 +77,7 @@ func writeKeys(t testing.TB, dir string) {
 	write("secret", []byte("a-secret\n"))
 	write("proxy-user", []byte("toolgate:a-password\n"))
 	write("empty.pem", nil)
+	write("audit.pem", ledger.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))).PEM())
 }
 
 // rsaKey is made once, since that takes long.

@@ -310,8 +310,21 @@ type rawNATS struct {
 }
 
 type rawAudit struct {
-	Output field[string] `key:"output" default:"stdout" doc:"stdout, stderr, or a file."`
-	Chain  field[bool]   `key:"chain" default:"true" doc:"Chain records by hash."`
+	Output     field[string]        `key:"output" default:"stdout" doc:"stdout, stderr, or a file."`
+	Chain      field[bool]          `key:"chain" default:"true" doc:"Chain records by hash."`
+	SigningKey field[string]        `key:"signingKeyFile" is:"blank" doc:"PEM file of an Ed25519 private key (PKCS #8) that signs checkpoints of the chain. Read at the start."`
+	Checkpoint field[rawCheckpoint] `key:"checkpoint" doc:"How often the chain is signed; with signingKeyFile."`
+	Rotate     field[rawRotate]     `key:"rotate" doc:"When the file is renamed and another begun."`
+}
+
+type rawCheckpoint struct {
+	Records  field[int]           `key:"records" default:"1000" min:"1" max:"1000000" doc:"Records between checkpoints."`
+	Interval field[time.Duration] `key:"interval" default:"1m" min:"1s" max:"24h" doc:"Time between checkpoints while there are records."`
+}
+
+type rawRotate struct {
+	MaxBytes field[int] `key:"maxBytes" min:"65536" max:"1099511627776" doc:"Size at which the file is renamed, with a number behind its name. Missing: never."`
+	Keep     field[int] `key:"keep" default:"10" min:"1" max:"999999" doc:"Renamed files that are kept; older ones are deleted."`
 }
 
 type rawLog struct {

@@ -37,7 +37,7 @@ func (c *sidecar) snapshot() *Snapshot {
 		Intercept:  c.intercept(),
 		InTunnel:   raw.Denials.V.InTunnel.V,
 		KillSwitch: c.killSwitch(),
-		Audit:      Audit{Output: c.auditOutput(), Chain: raw.Audit.V.Chain.V},
+		Audit:      c.audit(),
 		Log:        Log{Level: string(raw.Log.V.Level.V), Format: string(raw.Log.V.Format.V), Payloads: raw.Log.V.Payloads.V},
 		Limits:     limits(&raw.Limits.V),
 	}
@@ -140,14 +140,6 @@ func (c *sidecar) tool(f field[name]) *manifest {
 		c.errorf(f.at, "found tool %s, which no manifest describes, expected %s", quote(string(f.V)), oneOf(known, string(f.V)))
 	}
 	return m
-}
-
-func (c *sidecar) auditOutput() string {
-	out := c.raw.Audit.V.Output
-	if out.V == "stdout" || out.V == "stderr" {
-		return out.V
-	}
-	return c.resolve(out)
 }
 
 // secretFile checks that a file exists and can be read, without reading it, and returns its absolute name.

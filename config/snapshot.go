@@ -162,8 +162,13 @@ type NATS struct {
 
 // Audit is where records go.
 type Audit struct {
-	Output string // "stdout", "stderr" or a file's path
-	Chain  bool
+	Output         string // "stdout", "stderr" or a file's path
+	Chain          bool
+	SigningKeyFile string // empty: no checkpoints
+	Records        int    // between checkpoints
+	Interval       time.Duration
+	MaxBytes       int64 // of the file; 0: it is never renamed
+	Keep           int   // renamed files
 }
 
 // Log is what the sidecar prints about itself, on stderr.

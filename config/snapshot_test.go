@@ -44,7 +44,7 @@ func TestDefaults(t *testing.T) {
 	equal(t, "identity required", s.Identity.Required, true)
 	equal(t, "in tunnel", s.InTunnel, false)
 	equal(t, "kill switch", s.KillSwitch, KillSwitch{MaxStale: time.Minute})
-	equal(t, "audit", s.Audit, Audit{Output: "stdout", Chain: true})
+	equal(t, "audit", s.Audit, Audit{Output: "stdout", Chain: true, Records: 1000, Interval: time.Minute, Keep: 10})
 	equal(t, "log", s.Log, Log{Level: "info", Format: "json"})
 	equal(t, "limits", s.Limits, Limits{
 		MaxConnections: 8192, MaxTunnelsPerTool: 3072, MaxTunnelsPerTenant: 2048, MaxRequestsPerTenant: 4096,
@@ -62,9 +62,15 @@ func TestEverythingArrives(t *testing.T) {
 	equal(t, "admin", s.Admin, "0.0.0.0:15020")
 	equal(t, "in tunnel", s.InTunnel, true)
 	equal(t, "kill switch", s.KillSwitch, KillSwitch{File: at("good/revocations-one.yaml"), MaxStale: time.Minute, StateDir: at("good/state")})
-	equal(t, "audit", s.Audit, Audit{Output: at("good/audit.jsonl")})
+	equal(t, "audit", s.Audit, Audit{Output: at("good/audit.jsonl"), Records: 1000, Interval: time.Minute, Keep: 10})
 	equal(t, "log", s.Log, Log{Level: "debug", Format: "text", Payloads: true})
 	equal(t, "limits", s.Limits, Limits{20, 5, 4, 7, 10, 8192, time.Second, 500 * time.Millisecond, time.Minute, 2 * time.Second})
+
+	s = mustLoad(t, at("good/audit-signed.yaml"))
+	equal(t, "signed audit", s.Audit, Audit{
+		Output: at("good/records.jsonl"), Chain: true, SigningKeyFile: at("keys/audit.pem"), Records: 50, Interval: 10 * time.Second,
+		MaxBytes: 1 << 20, Keep: 3,
+	})
 
 	s = mustLoad(t, at("good/network.yaml"))
 	equal(t, "egress", s.Egress, Egress{

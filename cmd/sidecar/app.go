@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -153,24 +151,6 @@ func (a *app) listen(s *config.Snapshot) (lns []net.Listener, err error) {
 		}
 	}
 	return lns, nil
-}
-
-func (a *app) openAudit(c config.Audit, stdout, stderr io.Writer) error {
-	var w io.Writer
-	switch c.Output {
-	case "stdout":
-		w = stdout
-	case "stderr":
-		w = stderr
-	default:
-		f, err := os.OpenFile(filepath.Clean(c.Output), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
-		if err != nil {
-			return fmt.Errorf("audit.output: %w", err)
-		}
-		w, a.sink = f, f
-	}
-	a.audit = audit.New(w, audit.Options{Chain: c.Chain, Observe: a.metrics.Record})
-	return nil
 }
 
 func (a *app) serve(ctx context.Context, s *config.Snapshot, lns []net.Listener) {

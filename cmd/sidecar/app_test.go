@@ -154,8 +154,7 @@ func TestShutdownWritesEveryRecord(t *testing.T) {
 	}
 	r.stop()
 	var seen []string
-	for line := range strings.Lines(r.records.text()) {
-		rec := parseRecord(t, line)
+	for _, rec := range calls(t, r.records.text()) {
 		seen = append(seen, rec.str("host"))
 		if rec.str("decision") != "allow" || rec.str("error_class") == "" {
 			t.Errorf("record %v", rec)
@@ -187,7 +186,7 @@ func TestDrainLetsCallsEnd(t *testing.T) {
 	case <-time.After(patience / 2):
 		t.Error("the drain waits for a call that has ended")
 	}
-	if rec := parseRecord(t, r.records.text()); rec.str("error_class") == "drained" {
+	if rec := call(t, r.records.text()); rec.str("error_class") == "drained" {
 		t.Errorf("record %v", rec)
 	}
 }
@@ -203,7 +202,7 @@ func TestAuditToAFileAppends(t *testing.T) {
 			t.Errorf("on stdout: %s", text)
 		}
 	}
-	if n := strings.Count(l.read("records.jsonl"), "\n"); n != 2 {
+	if n := len(calls(t, l.read("records.jsonl"))); n != 2 {
 		t.Errorf("%d records, expected 2", n)
 	}
 	st, err := os.Stat(l.path("records.jsonl"))

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -202,9 +203,38 @@ type record map[string]any
 
 func (r record) str(key string) string { s, _ := r[key].(string); return s }
 
+// isCall tells the record of a call from an intent and from a line about the chain.
+func (r record) isCall() bool { return r.str("kind") == "request" || r.str("kind") == "tunnel" }
+
+// record returns the next record of a call.
 func (l *lines) record(t *testing.T) record {
 	t.Helper()
-	return parseRecord(t, l.next(t))
+	for {
+		if r := parseRecord(t, l.next(t)); r.isCall() {
+			return r
+		}
+	}
+}
+
+// calls returns the records of calls in what was written.
+func calls(t *testing.T, text string) (all []record) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if r := parseRecord(t, line); r.isCall() {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// call returns the one record of a call in what was written.
+func call(t *testing.T, text string) record {
+	t.Helper()
+	all := calls(t, text)
+	if len(all) != 1 {
+		t.Fatalf("%d records of calls: %s", len(all), text)
+	}
+	return all[0]
 }
 
 func parseRecord(t *testing.T, line string) record {

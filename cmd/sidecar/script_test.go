@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
@@ -61,16 +62,36 @@ func scriptDocs(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(block), 0o600))
 }
 
-// scriptKeys: "keys FOLDER" makes a CA (ca.pem, ca-key.pem), a client's key (leaf-key.pem) and a token file.
+// scriptKeys: "keys FOLDER" makes a CA (ca.pem, ca-key.pem), a client's key (leaf-key.pem), one that signs records (audit.pem, audit.pub),
+// and a token file.
 func scriptKeys(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.MkdirAll(ts.MkAbs(args[0]), 0o700))
 	cert, key, err := newCAFiles()
 	ts.Check(err)
 	_, leafKey, err := newCAFiles()
 	ts.Check(err)
-	for name, text := range map[string]string{"ca.pem": cert, "ca-key.pem": key, "leaf-key.pem": leafKey, "token": "workload.token.value"} {
+	audit, auditPublic, err := newSigningFiles()
+	ts.Check(err)
+	for name, text := range map[string]string{"audit.pem": audit, "audit.pub": auditPublic, "ca.pem": cert, "ca-key.pem": key, "leaf-key.pem": leafKey, "token": "workload.token.value"} {
 		ts.Check(os.WriteFile(filepath.Join(ts.MkAbs(args[0]), name), []byte(text), 0o600))
 	}
+}
+
+// newSigningFiles makes an Ed25519 key and returns it and its public half as PEM.
+func newSigningFiles() (private, public string, err error) {
+	publicKey, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", "", err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return "", "", err
+	}
+	publicDER, err := x509.MarshalPKIXPublicKey(publicKey)
+	text := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	return text("PRIVATE KEY", der), text("PUBLIC KEY", publicDER), err
 }
 
 // newCAFiles makes a CA and returns its certificate and key as PEM.

@@ -302,7 +302,7 @@ func (w *world) records() []record {
 	var out []record
 	for line := range strings.Lines(w.stdout.String()) {
 		var r record
-		if strings.HasSuffix(line, "\n") && json.Unmarshal([]byte(line), &r) == nil {
+		if strings.HasSuffix(line, "\n") && json.Unmarshal([]byte(line), &r) == nil && (r.Kind == "request" || r.Kind == "tunnel") {
 			out = append(out, r)
 		}
 	}

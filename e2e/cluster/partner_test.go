@@ -211,7 +211,7 @@ func (k *kube) records(t *testing.T, pod, container string) []record {
 	var all []record
 	for line := range strings.Lines(k.logs(t, pod, container)) {
 		var r record
-		if json.Unmarshal([]byte(line), &r) == nil && r.Decision != "" {
+		if json.Unmarshal([]byte(line), &r) == nil && r.Decision != "" && r.Kind != "intent" {
 			all = append(all, r)
 		}
 	}

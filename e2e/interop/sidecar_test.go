@@ -156,7 +156,7 @@ func (s *sidecar) records(t *testing.T, host string) []record {
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("stdout has a line that is no record: %q", line)
 		}
-		if r.Host == host {
+		if r.Host == host && (r.Kind == "request" || r.Kind == "tunnel") {
 			out = append(out, r)
 		}
 	}

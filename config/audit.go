@@ -1,0 +1,41 @@
+package config
+
+import "github.com/toolgate/toolgate/killswitch/ledger"
+
+// audit checks where records go and what signs them.
+func (c *sidecar) audit() Audit {
+	raw := &c.raw.Audit.V
+	check, rotate := &raw.Checkpoint.V, &raw.Rotate.V
+	a := Audit{
+		Output: raw.Output.V, Chain: raw.Chain.V, SigningKeyFile: c.signingKey(raw.SigningKey),
+		Records: check.Records.V, Interval: check.Interval.V, MaxBytes: int64(rotate.MaxBytes.V), Keep: rotate.Keep.V,
+	}
+	file := a.Output != "stdout" && a.Output != "stderr"
+	if file {
+		a.Output = c.resolve(raw.Output)
+	}
+	switch {
+	case raw.SigningKey.V != "" && !a.Chain:
+		c.errorf(raw.SigningKey.at, "found a signing key beside chain: false, expected a chain for it to sign")
+	case raw.SigningKey.V == "" && raw.Checkpoint.present:
+		c.errorf(raw.Checkpoint.at, "found checkpoint without signingKeyFile, expected a key that signs")
+	}
+	if raw.Rotate.present && (!file || !rotate.MaxBytes.present) {
+		c.errorf(raw.Rotate.at, "found rotate, expected maxBytes in it and a file as output")
+	}
+	return a
+}
+
+// signingKey reads the key that signs checkpoints, so that a mistake in it is found before the start.
+func (c *sidecar) signingKey(f field[string]) string {
+	abs := c.keyFile(f)
+	if abs == "" {
+		return ""
+	}
+	if text, err := c.open(abs); err == nil {
+		if _, err := ledger.ParseSigner(text); err != nil {
+			c.errorf(f.at, "found %s, expected an Ed25519 private key as PKCS #8 PEM: %v", quote(f.V), err)
+		}
+	}
+	return abs
+}
