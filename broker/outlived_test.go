@@ -82,3 +82,14 @@ func revocableAt(t *testing.T, clk *clock, tokens *tokenServer) (*Broker, *Bindi
 	b, found := mustNew(t, bd, Options{Observe: c.observe, Now: clk.now})
 	return b, found, revocations, c
 }
+
+// Whoever explains a call must not leave a token behind each time.
+func TestTriedTokenIsRevoked(t *testing.T) {
+	b, bd, revocations, _ := revocableAt(t, newClock(), newTokenServer(t, nil))
+	if trial := b.Try(t.Context(), bd, alice()); trial.Reason != "" || trial.Expires.IsZero() {
+		t.Errorf("%+v", trial)
+	}
+	if seen := revocations.seen(); len(seen) != 1 || seen[0].form.Get("token") != issuedSecret {
+		t.Errorf("revoked %v", seen)
+	}
+}
