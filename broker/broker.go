@@ -201,7 +201,7 @@ func (b *Broker) credential(ctx context.Context, bo *bound, s Subject, certifica
 	now := b.now()
 	if e := b.cache.get(key, now); e != nil {
 		if e.due(now) {
-			b.refresh(bo, key, s)
+			b.refresh(ctx, bo, key, s)
 		}
 		return b.fromCache(bo, e, now)
 	}
