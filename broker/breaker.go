@@ -67,8 +67,9 @@ func (b *breaker) failed(tenant string, retryAfter time.Duration, now time.Time)
 	defer b.mu.Unlock()
 	if b.failures == 0 {
 		b.tenant = tenant
-	} else if tenant != b.tenant {
+	} else if tenant != b.tenant && !b.several {
 		b.several = true
+		b.period, b.until = 0, time.Time{} // what the one has brought upon itself is not the others'
 	}
 	b.failures++
 	if b.failures < breakAfter || now.Before(b.until) { // the latter had been sent before

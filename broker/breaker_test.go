@@ -98,6 +98,28 @@ func TestOneTenantOpensItForItselfOnly(t *testing.T) {
 	}
 }
 
+// The pauses that a tenant has brought upon itself, ever longer, are not put upon others for one failure of theirs.
+func TestThePausesOfOneAreNotTheOthers(t *testing.T) {
+	now := time.Now()
+	var b breaker
+	for range breakAfter {
+		b.failed("a", 0, now)
+	}
+	for range 5 {
+		now = now.Add(b.pause("a", now))
+		if !b.admit("a", now) {
+			t.Fatal("no probe")
+		}
+		b.failed("a", 0, now)
+	}
+	if got := b.pause("a", now); got != maxBreak {
+		t.Errorf("the one is kept away for %v", got)
+	}
+	if b.failed("b", 0, now); b.pause("b", now) != breakFor || b.pause("c", now) != breakFor {
+		t.Errorf("others are kept away for %v", b.pause("c", now))
+	}
+}
+
 func TestProbe(t *testing.T) {
 	now := time.Now()
 	var b breaker

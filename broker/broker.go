@@ -60,6 +60,7 @@ type Broker struct {
 
 	mu      sync.Mutex // also held where the cache is written, so that Drop and a finishing flight exclude each other
 	flights map[Key]*flight
+	earlier *Broker // see Succeed; nil: none
 }
 
 // route is what a binding is found by.
@@ -201,7 +202,7 @@ func (b *Broker) credential(ctx context.Context, bo *bound, s Subject, certifica
 	now := b.now()
 	if e := b.cache.get(key, now); e != nil {
 		if e.due(now) {
-			b.refresh(bo, key, s)
+			b.refresh(ctx, bo, key, s)
 		}
 		return b.fromCache(bo, e, now)
 	}
@@ -276,12 +277,18 @@ func (b *Broker) Drop(match func(Key) bool) int {
 			b.revokers[k.Binding].push(e.cred, k.Tenant)
 		}
 	}
+	if earlier := b.succeeded(); earlier != nil {
+		return len(dropped) + earlier.Drop(match)
+	}
 	return len(dropped)
 }
 
 // Close ends what issuers keep open at their servers, such as logins and leases, until ctx ends. The broker must not be used then.
 func (b *Broker) Close(ctx context.Context) {
 	var wg sync.WaitGroup
+	if earlier := b.succeeded(); earlier != nil {
+		wg.Go(func() { earlier.Close(ctx) })
+	}
 	for _, bo := range b.bound {
 		if is, ok := bo.issuer.(interface{ close(context.Context) }); ok {
 			wg.Go(func() { is.close(ctx) })

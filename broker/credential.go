@@ -92,11 +92,21 @@ const echoed = "[REDACTED:credential]"
 // ScrubHeader replaces the credential's exact values wherever they stand in the header values of a response, and returns
 // how often it did.
 func (c *Credential) ScrubHeader(h http.Header) int {
-	n := scrub(h, c.value)
-	for _, e := range c.echoes {
-		n += scrub(h, e)
+	n := 0
+	for _, s := range c.masked() {
+		n += scrub(h, s)
 	}
 	return n
+}
+
+// masked returns what is looked for in an answer, the longest first: one that is a part of another must not break it up.
+func (c *Credential) masked() []redact.Secret {
+	if len(c.echoes) == 0 {
+		return []redact.Secret{c.value}
+	}
+	all := append([]redact.Secret{c.value}, c.echoes...)
+	slices.SortStableFunc(all, func(a, b redact.Secret) int { return len(b.Reveal()) - len(a.Reveal()) })
+	return all
 }
 
 func scrub(h http.Header, s redact.Secret) int {
@@ -118,9 +128,8 @@ func scrub(h http.Header, s redact.Secret) int {
 // ScrubBody returns a reader that gives a response's body with the credential's exact values masked, at the same length.
 // A compressed body hides what it repeats.
 func (c *Credential) ScrubBody(r io.Reader) io.Reader {
-	r = redact.Mask(r, c.value)
-	for _, e := range c.echoes {
-		r = redact.Mask(r, e)
+	for _, s := range c.masked() {
+		r = redact.Mask(r, s)
 	}
 	return r
 }

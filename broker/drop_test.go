@@ -117,6 +117,37 @@ func TestDropCancelsTheRequestOnlyOfWhatMatches(t *testing.T) {
 	})
 }
 
+// keyed calls a function when it is asked for a key, which is between the look at the call and the look at the cache.
+type keyed struct {
+	funcIssuer
+	then func()
+}
+
+func (k keyed) Key(s Subject) (Key, error) {
+	k.then()
+	return k.funcIssuer.Key(s)
+}
+
+// A call that is cut on its way to its issuer gets there no more: what it brought would be nobody's, and no revocation would find it.
+func TestNothingIsAskedForAfterDrop(t *testing.T) {
+	n := new(atomic.Int64)
+	ctx, cut := context.WithCancel(t.Context())
+	var b *Broker
+	var bd *Binding
+	b, bd = withIssuer(t, Options{}, keyed{counting(n, time.Hour, time.Now), func() {
+		cut()
+		b.Drop(func(Key) bool { return true })
+	}})
+	if _, err := b.Credential(ctx, bd, alice()); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n.Load() != 0 || len(b.flights) != 0 || b.cache.good.Len() != 0 {
+		t.Errorf("%d requests, %d on their way", n.Load(), len(b.flights))
+	}
+}
+
 func TestForget(t *testing.T) {
 	clk, n := newClock(), new(atomic.Int64)
 	b, bd := withIssuer(t, Options{Now: clk.now}, counting(n, time.Hour, clk.now))

@@ -112,6 +112,9 @@ func parseLine(b []byte) (line, error) {
 	if s == "" {
 		return line{}, errors.New("is empty")
 	}
+	if s[0] == ' ' || s[len(s)-1] == ' ' { // it does not reach a header's reader, and what comes back of it would not be known again
+		return line{}, errors.New("begins or ends with a space")
+	}
 	for _, c := range []byte(s) {
 		switch {
 		case c == '\r' || c == '\n':

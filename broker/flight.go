@@ -24,7 +24,7 @@ type flight struct {
 // caller, who may be one that no revocation covers, so it is tried once more.
 func (b *Broker) fetch(ctx context.Context, bo *bound, key Key, s Subject) (*Credential, error) {
 	for range 2 {
-		f, e, err := b.join(bo, key, s)
+		f, e, err := b.join(ctx, bo, key, s)
 		if err != nil {
 			return nil, err
 		}
@@ -52,9 +52,13 @@ func (b *Broker) fetch(ctx context.Context, bo *bound, key Key, s Subject) (*Cre
 }
 
 // join returns the flight of key, or the entry that a flight has left since the caller looked.
-func (b *Broker) join(bo *bound, key Key, s Subject) (*flight, *entry, error) {
+func (b *Broker) join(ctx context.Context, bo *bound, key Key, s Subject) (*flight, *entry, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// A revocation ends its calls and then comes to Drop, which would not find what began afterwards.
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
 	if f := b.flights[key]; f != nil {
 		return f, nil, nil
 	}
@@ -69,9 +73,9 @@ func (b *Broker) join(bo *bound, key Key, s Subject) (*flight, *entry, error) {
 
 // refresh asks for a credential anew while the present one still serves. It is called for one in use only, and by a call that no revocation
 // covers.
-func (b *Broker) refresh(bo *bound, key Key, s Subject) {
+func (b *Broker) refresh(ctx context.Context, bo *bound, key Key, s Subject) {
 	b.mu.Lock()
-	free := b.flights[key] == nil && len(b.flights) < maxFlights
+	free := ctx.Err() == nil && b.flights[key] == nil && len(b.flights) < maxFlights
 	if free {
 		b.launch(bo, key, s, true)
 	}

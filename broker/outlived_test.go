@@ -82,3 +82,67 @@ func revocableAt(t *testing.T, clk *clock, tokens *tokenServer) (*Broker, *Bindi
 	b, found := mustNew(t, bd, Options{Observe: c.observe, Now: clk.now})
 	return b, found, revocations, c
 }
+
+// Whoever explains a call must not leave a token behind each time.
+func TestTriedTokenIsRevoked(t *testing.T) {
+	b, bd, revocations, _ := revocableAt(t, newClock(), newTokenServer(t, nil))
+	if trial := b.Try(t.Context(), bd, alice()); trial.Reason != "" || trial.Expires.IsZero() {
+		t.Errorf("%+v", trial)
+	}
+	if seen := revocations.seen(); len(seen) != 1 || seen[0].form.Get("token") != issuedSecret {
+		t.Errorf("revoked %v", seen)
+	}
+}
+
+// A reload makes another broker. What the one before has issued is good at the issuer all the same.
+func TestTokensOfEarlierBrokersAreRevoked(t *testing.T) {
+	clk, tokens := newClock(), newTokenServer(t, func(w http.ResponseWriter, _ *http.Request, n int) {
+		write(w, 200, fmt.Sprintf(`{"access_token":"token-%d","issued_token_type":%q,"token_type":"Bearer","expires_in":3000}`, n, typeAccessToken))
+	})
+	var last *Broker
+	var servers []*tokenServer
+	for i := range maxEarlier + 2 {
+		b, bd, revocations, _ := revocableAt(t, clk, tokens)
+		b.Succeed(last)
+		b.Succeed(b)
+		if last = b; i > 0 { // the first has issued nothing, and need not be remembered
+			mustGet(t, b, bd, alice())
+		}
+		servers = append(servers, revocations)
+	}
+	if n := last.Drop(func(k Key) bool { return k.Subject == "user:bob" }); n != 0 {
+		t.Errorf("dropped %d of others", n)
+	}
+	if n := last.Drop(func(Key) bool { return true }); n != maxEarlier+1 {
+		t.Errorf("dropped %d", n)
+	}
+	for i, s := range servers[1:] {
+		eventually(t, func() bool { return len(s.seen()) == 1 })
+		if got := s.seen()[0].form.Get("token"); got != fmt.Sprint("token-", i+1) {
+			t.Errorf("%d: revoked %s", i, got)
+		}
+	}
+	next, _, _, _ := revocableAt(t, clk, tokens)
+	if next.Succeed(last); next.earlier != nil {
+		t.Error("who has nothing left is remembered")
+	}
+}
+
+// However often the configuration is loaded anew, a bounded number of brokers is remembered.
+func TestEarlierBrokersAreBounded(t *testing.T) {
+	clk, tokens := newClock(), newTokenServer(t, nil)
+	var last *Broker
+	for range 3 * maxEarlier {
+		b, bd, _, _ := revocableAt(t, clk, tokens)
+		b.Succeed(last)
+		mustGet(t, b, bd, alice())
+		last = b
+	}
+	n := 0
+	for b := last.earlier; b != nil; b = b.earlier {
+		n++
+	}
+	if n != maxEarlier {
+		t.Errorf("%d are remembered", n)
+	}
+}

@@ -362,6 +362,22 @@ func TestPlaceholderEchoes(t *testing.T) {
 	noLeak(t, c, value, key2)
 }
 
+// Of two secrets, one of which is a part of the other, nothing is left over.
+func TestPlaceholderEchoesWithin(t *testing.T) {
+	short, long := "account-1", "account-1-key-SECRET"
+	b, bd := mustNew(t, placeholderBinding(
+		Placeholder{Text: mark1, File: writeFile(t, short), Surfaces: []string{"header:X-Account"}},
+		Placeholder{Text: mark2, File: writeFile(t, long), Surfaces: []string{"header:X-Second"}},
+	), Options{})
+	c := mustGet(t, b, bd, alice())
+	h := http.Header{"X-Echo": {long + " " + short}}
+	c.ScrubHeader(h)
+	body, err := io.ReadAll(c.ScrubBody(strings.NewReader(long + " " + short)))
+	if got := h.Get("X-Echo") + string(body); err != nil || strings.Contains(got, "SECRET") || strings.Contains(got, "account") {
+		t.Errorf("left over: %s, %v", got, err)
+	}
+}
+
 func TestPlaceholderSettings(t *testing.T) {
 	file := writeFile(t, "file-SECRET")
 	good := Placeholder{Text: mark1, File: file, Surfaces: []string{"path"}}

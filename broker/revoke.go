@@ -61,17 +61,25 @@ func newRevoker(t *tokenClient, at place, eps endpoints) (*revoker, error) {
 
 // push takes a credential that is not to be used any more. It never waits. A nil revoker takes nothing.
 func (r *revoker) push(c *Credential, tenant string) {
-	if r == nil || c == nil {
-		return
+	if r != nil && c != nil && !r.take(revocationOf(c, tenant)) {
+		r.count("dropped", 0)
 	}
+}
+
+// try ends a credential that nobody has seen, in one attempt. A nil revoker does nothing.
+func (r *revoker) try(c *Credential, tenant string) {
+	if r != nil {
+		_, _ = r.attempt(revocationOf(c, tenant))
+	}
+}
+
+func revocationOf(c *Credential, tenant string) revocation {
 	v := revocation{c.value, c.lease, c.ref.Expires, tenant}
 	if c.lease != nil {
 		c.lease.drop()
 		v.expires = c.lease.end()
 	}
-	if !r.take(v) {
-		r.count("dropped", 0)
-	}
+	return v
 }
 
 func (r *revoker) take(v revocation) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/redact"
@@ -36,10 +37,21 @@ func (s slot) check() error {
 	return checkHeaderName(orElse(s.header, "Authorization"))
 }
 
+// shortest is how long a part of a value must be to be looked for by itself: shorter ones stand in answers by chance.
+const shortest = 8
+
 // credential makes one of a value of visible ASCII. With basic, see newBasic.
 func (s slot) credential(ref Ref, value string) *Credential {
 	if s.query == "" {
-		return newCredential(ref, orElse(s.header, "Authorization"), s.prefix, value)
+		c := newCredential(ref, orElse(s.header, "Authorization"), s.prefix, value)
+		// A file may hold the header whole, scheme and all, and an upstream repeat what is behind it.
+		parts := []string{value[strings.LastIndexByte(value, ' ')+1:]}
+		if pair, ok := basicPair(s.prefix + value); ok {
+			_, password, _ := strings.Cut(pair, ":")
+			parts = append(parts, password)
+		}
+		c.echoes = secrets(slices.DeleteFunc(parts, func(p string) bool { return len(p) < shortest }), value)
+		return c
 	}
 	return &Credential{
 		ref: ref, put: &inQuery{s.query, redact.New(value)}, value: redact.New(value), echoes: secrets(escapes(value), value),

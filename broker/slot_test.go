@@ -61,3 +61,24 @@ func TestBasicReplacesTheClients(t *testing.T) {
 		t.Errorf("sent %v", r.Header)
 	}
 }
+
+// A file that holds the header whole has its secret behind the scheme.
+func TestWholeHeaderIsMasked(t *testing.T) {
+	for value, masked := range map[string]bool{"Bearer key-SECRET": true, "Token a key-SECRET": true, "key-SECRET": true, "Bearer key": false, basicOf("u:pass-SECRET"): true} {
+		b, bd := mustNew(t, staticBinding(Static{File: writeFile(t, value)}), Options{})
+		c := mustGet(t, b, bd, alice())
+		word := value[strings.LastIndexByte(value, ' ')+1:]
+		if strings.HasPrefix(value, "Basic ") {
+			word = "pass-SECRET"
+		}
+		h := http.Header{"X-Echo": {"you sent " + word + "."}}
+		n := c.ScrubHeader(h)
+		body, err := io.ReadAll(c.ScrubBody(strings.NewReader(`{"token": "` + word + `"}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := n == 1 && !strings.Contains(h.Get("X-Echo")+string(body), word); got != masked {
+			t.Errorf("%q: masked %d times, %v, %s", value, n, h, body)
+		}
+	}
+}

@@ -129,7 +129,7 @@ func TestParseLine(t *testing.T) {
 		}
 	}
 	for _, in := range []string{
-		"", "\n", "\r\n", "a\nb", "a\n\n", "a\rb", "\nv", "v\r\nX-Admin: 1", "a\x00", "a\x00\n", "a\tb", "a\x7f", "\xff", "ä",
+		"", "\n", "\r\n", "a\nb", "a\n\n", "a\rb", "\nv", " v", "v ", "v \n", " ", "v\r\nX-Admin: 1", "a\x00", "a\x00\n", "a\tb", "a\x7f", "\xff", "ä",
 	} {
 		if l, err := parseLine([]byte(in)); err == nil {
 			t.Errorf("%q gave %q", in, l.value.Reveal())

@@ -47,7 +47,7 @@ type Pair struct {
 	Value string `json:"value"`
 }
 
-// Try asks the issuer of a binding once, past the cache, and keeps nothing of what comes.
+// Try asks the issuer of a binding once, past the cache, and keeps nothing of what comes: where a revocation would end it, it is ended at once.
 func (b *Broker) Try(ctx context.Context, bd *Binding, s Subject) Trial {
 	bo, err := b.admit(bd, &s)
 	if err != nil {
@@ -62,6 +62,7 @@ func (b *Broker) Try(ctx context.Context, bd *Binding, s Subject) Trial {
 	if fail != nil {
 		return t.failed(fail)
 	}
+	bo.revoker.try(cred, s.Tenant)
 	ref := cred.Ref()
 	t.Audience, t.Scopes, t.Expires = ref.Audience, ref.Scopes, ref.Expires
 	return t

@@ -29,7 +29,8 @@ const (
 	maxAnswer         = 64 << 10
 	goodFor           = 30 * time.Second // how long a revocation at the issuer may go unseen
 	badFor            = 5 * time.Second
-	maxAsking         = 16 // requests at once
+	maxAsking         = 16 // requests at once, of which
+	maxStrangers      = 12 // may be about unknown tokens
 	maxUnknown        = 40 // unknown tokens at once, and
 	unknownEach       = 50 * time.Millisecond
 )
@@ -49,6 +50,7 @@ type introspector struct {
 	answers *lru.Cache[[sha256.Size]byte, *answer] // good ones; kept when they are too old, since a token that was good may be again
 	refused *lru.Cache[[sha256.Size]byte, *answer]
 	asking  map[[sha256.Size]byte]*question
+	strange int // of asking, about unknown tokens
 	places  int // of maxUnknown, at the time since
 	since   time.Time
 }
@@ -125,11 +127,12 @@ func (p *introspector) ask(key [sha256.Size]byte, token string) (*question, *ans
 	if back := now.Sub(p.since) / unknownEach; back > 0 {
 		p.places, p.since = min(maxUnknown, p.places+int(min(back, maxUnknown))), now
 	}
-	if len(p.asking) >= maxAsking || !known && p.places == 0 {
+	if len(p.asking) >= maxAsking || !known && (p.places == 0 || p.strange >= maxStrangers) {
 		return nil, nil
 	}
 	if !known {
 		p.places--
+		p.strange++
 	}
 	q := &question{done: make(chan struct{})}
 	p.asking[key] = q
@@ -154,6 +157,9 @@ func (p *introspector) run(q *question, key [sha256.Size]byte, token string, beg
 	case errors.As(q.err, &bad):
 		p.answers.Remove(key)
 		p.refused.Add(key, &answer{err: q.err, until: p.now().Add(badFor)})
+	}
+	if took {
+		p.strange--
 	}
 	delete(p.asking, key)
 	close(q.done)

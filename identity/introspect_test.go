@@ -4,9 +4,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -272,7 +274,7 @@ func TestHungIntrospection(t *testing.T) {
 			default:
 				t.Errorf("%+v %v", who, err)
 			}
-			if busy.Load() == 4*(50-maxAsking) {
+			if busy.Load() == 4*(50-maxStrangers) {
 				select {
 				case <-release:
 				default:
@@ -282,10 +284,47 @@ func TestHungIntrospection(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if good.Load() != 4*maxAsking || most.Load() > maxAsking {
+	if good.Load() != 4*maxStrangers || most.Load() > maxStrangers {
 		t.Errorf("%d good, %d at once", good.Load(), most.Load())
 	}
 	if strings.Contains(fmt.Sprint(v.opaque.asking), "token") || len(v.opaque.asking) != 0 {
 		t.Errorf("%d questions are left", len(v.opaque.asking))
+	}
+}
+
+// TestKnownTokensBesideSlowStrangers: while the issuer takes its time over junk, who was known before is asked about all the same.
+func TestKnownTokensBesideSlowStrangers(t *testing.T) {
+	var open atomic.Int32
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		if token := r.PostForm.Get("token"); token != "known" {
+			open.Add(1)
+			<-release
+		}
+		_, _ = io.WriteString(w, `{"active":true,"sub":"user:alice","aud":"toolgate","exp":1800000300}`)
+	}))
+	defer server.Close()
+	c := newClock()
+	v := newTestVerifier(t, c, Issuer{URL: "https://idp.example", Audiences: []string{"toolgate"},
+		Introspection: &Introspection{URL: server.URL, Authenticate: secretBasic, Timeout: time.Minute}})
+	if _, err := v.Verify(ctx, "known"); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(goodFor)
+	var all sync.WaitGroup
+	for i := range 2 * maxAsking {
+		all.Go(func() { _, _ = v.Verify(ctx, "junk-"+strconv.Itoa(i)) })
+	}
+	for open.Load() < 12 {
+		runtime.Gosched()
+	}
+	if _, err := v.Verify(ctx, "known"); err != nil {
+		t.Errorf("who is known: %v", err)
+	}
+	close(release)
+	all.Wait()
+	if v.opaque.strange != 0 {
+		t.Errorf("%d are still counted", v.opaque.strange)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/broker"
@@ -18,18 +18,47 @@ const maxHeld = 64 << 20
 
 var errHeldTooLarge = errors.New("the body is larger than what may be held")
 
-// held counts the bytes of bodies that are in memory.
-type held struct{ bytes atomic.Int64 }
+// held counts the bytes of bodies that are in memory. A tool, and likewise a tenant, that has some gets more only as long as it has no
+// more than would be left: bodies that come slowly must not keep out everybody else's.
+type held struct {
+	mu    sync.Mutex
+	bytes int64
+	tools map[string]int64 // what each has
+	// tenants has none for callers without a tenant, whom nothing tells apart.
+	tenants map[string]int64
+}
 
-func (h *held) take(n int64) bool {
-	if h.bytes.Add(n) > maxHeld {
-		h.bytes.Add(-n)
+func (h *held) take(tool, tenant string, n int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	left := maxHeld - h.bytes - n
+	if left < 0 || h.tools[tool] > left || h.tenants[tenant] > left {
 		return false
+	}
+	if h.tools == nil {
+		h.tools, h.tenants = map[string]int64{}, map[string]int64{}
+	}
+	h.bytes += n
+	h.tools[tool] += n
+	if tenant != "" {
+		h.tenants[tenant] += n
 	}
 	return true
 }
 
-func (h *held) give(n int64) { h.bytes.Add(-n) }
+func (h *held) give(tool, tenant string, n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bytes -= n
+	for _, of := range []struct {
+		bytes map[string]int64
+		name  string
+	}{{h.tools, tool}, {h.tenants, tenant}} {
+		if of.bytes[of.name] -= n; of.bytes[of.name] <= 0 {
+			delete(of.bytes, of.name)
+		}
+	}
+}
 
 // applyCredential puts cred on the request. A body that the credential has to see is read whole first, and is sent as the credential
 // leaves it; its memory is the call's until letGo. A refusal has been answered where it reports false.
@@ -49,7 +78,18 @@ func (c *call) applyCredential(ctx context.Context, to *client, out *http.Reques
 		c.refuseRequest(to, c.brokerDenial(err))
 		return false
 	}
+	if to.body.isHeld {
+		c.settle(int64(len(body)) + to.body.instead.Size())
+	}
 	return true
+}
+
+// settle gives back what a body turned out not to need, since an answer may take its time.
+func (c *call) settle(needed int64) {
+	if spare := c.holds - needed; spare > 0 {
+		c.proxy.held.give(c.tool.Name, c.rec.Tenant, spare)
+		c.holds = needed
+	}
 }
 
 // put applies cred to a request whose body is held, or is nil.
@@ -76,7 +116,7 @@ func (c *call) put(ctx context.Context, to *client, out *http.Request, cred *bro
 
 // hold reads the request's body into memory, within the limit of all bodies.
 func (c *call) hold(ctx context.Context, to *client, limit int64) ([]byte, bool) {
-	if !c.proxy.held.take(limit) {
+	if !c.proxy.held.take(c.tool.Name, c.rec.Tenant, limit) {
 		c.refuseRequest(to, deny(Overloaded, "The sidecar's limit of bodies in memory is reached.", nil))
 		return nil, false
 	}
@@ -100,8 +140,10 @@ func (c *call) hold(ctx context.Context, to *client, limit int64) ([]byte, bool)
 
 // letGo gives back the memory of what the call holds. It is deferred, since a call may end in a panic (http.ErrAbortHandler).
 func (c *call) letGo() {
-	c.proxy.held.give(c.holds)
-	c.holds = 0
+	if c.holds > 0 {
+		c.proxy.held.give(c.tool.Name, c.rec.Tenant, c.holds)
+		c.holds = 0
+	}
 }
 
 // hold reads the whole body, of at most limit bytes.

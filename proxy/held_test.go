@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -54,7 +55,7 @@ func heldLab(t *testing.T, options ...labOption) (*lab, chan got) {
 // free waits until no body is held.
 func (l *lab) free() {
 	l.t.Helper()
-	eventually(l.t, "no body held", func() bool { return l.proxy.held.bytes.Load() == 0 })
+	eventually(l.t, "no body held", func() bool { return l.proxy.held.now() == 0 })
 }
 
 // intercepted are the routes on which there are credentials.
@@ -223,7 +224,7 @@ func TestHeldTrailers(t *testing.T) {
 // The memory of all held bodies is bounded, and given back.
 func TestHeldMemory(t *testing.T) {
 	overHeld(t, func(t *testing.T, l *lab, r route, reads chan got) {
-		if !l.proxy.held.take(maxHeld - 1<<20 + 1) {
+		if !l.proxy.held.take("t2", "", maxHeld-1<<20+1) {
 			t.Fatal("the memory is taken")
 		}
 		res := l.do(r, l.jsonRequest(r, "/p", strings.NewReader(heldIn)))
@@ -235,7 +236,7 @@ func TestHeldMemory(t *testing.T) {
 			t.Errorf("a request without a body: %d", res.StatusCode)
 		}
 		<-reads
-		l.proxy.held.give(maxHeld - 1<<20 + 1)
+		l.proxy.held.give("t2", "", maxHeld-1<<20+1)
 		l.free()
 		if res := l.do(r, l.jsonRequest(r, "/p", strings.NewReader(heldIn))); res.StatusCode != 200 {
 			t.Errorf("status %d", res.StatusCode)
@@ -243,6 +244,62 @@ func TestHeldMemory(t *testing.T) {
 		<-reads
 	})
 }
+
+func (h *held) now() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.bytes
+}
+
+// While an answer comes, which may take hours, a call holds what its body needs and no more.
+func TestHeldMemoryIsSettled(t *testing.T) {
+	l := newLab(t, holding)
+	during := make(chan int64, 1)
+	l.mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		during <- l.proxy.held.now()
+	})
+	for _, r := range intercepted {
+		if res := l.do(r, l.jsonRequest(r, "/p", strings.NewReader(heldIn))); res.StatusCode != 200 {
+			t.Fatalf("status %d", res.StatusCode)
+		}
+		if got := <-during; got != int64(len(heldIn)+len(heldOut)) {
+			t.Errorf("%s: %d bytes", r.name, got)
+		}
+		l.free()
+	}
+}
+
+// One tool, or one tenant, whose bodies never end leaves room to others, and they to the next.
+func TestHeldMemoryIsShared(t *testing.T) {
+	for name, who := range map[string]func(i int) (tool, tenant string){
+		"a tool's":   func(i int) (string, string) { return "t1", fmt.Sprint("tenant-", i) },
+		"a tenant's": func(i int) (string, string) { return fmt.Sprint("t", i), "acme" },
+	} {
+		var h held
+		n := 0
+		for h.take(at(who(n))) {
+			n++
+		}
+		if n != 32 {
+			t.Errorf("%s: %d of 64", name, n)
+		}
+		if !h.take("other", "other", 8<<20) || !h.take("third", "", 8<<20) {
+			t.Errorf("%s: nothing is left to others", name)
+		}
+		for i := range n {
+			tool, tenant := who(i)
+			h.give(tool, tenant, 1<<20)
+		}
+		h.give("other", "other", 8<<20)
+		h.give("third", "", 8<<20)
+		if h.bytes != 0 || len(h.tools)+len(h.tenants) != 0 {
+			t.Errorf("%s: %+v stays", name, &h)
+		}
+	}
+}
+
+func at(tool, tenant string) (string, string, int64) { return tool, tenant, 1 << 20 }
 
 // halfBody gives the half of a body and then nothing until it is told how to go on.
 type halfBody struct {
@@ -288,7 +345,7 @@ func TestHeldBodyThatEndsMidway(t *testing.T) {
 						_ = res.Body.Close()
 					}
 				}()
-				eventually(t, "a body being held", func() bool { return l.proxy.held.bytes.Load() > 0 })
+				eventually(t, "a body being held", func() bool { return l.proxy.held.now() > 0 })
 				c.end(l, leave)
 				rec := l.next()
 				if class := rec.str("error_class"); c.class != "" && class != c.class || rec.str("error_class") == "" && rec.str("code") == "" {

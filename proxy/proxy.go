@@ -76,6 +76,7 @@ func (p *Proxy) Gates() *Gates { return p.gates.Load() }
 // Reload puts new gates in force for calls that begin from now on, and cuts the requests and tunnels that they would not
 // have let through. Listeners are not touched.
 func (p *Proxy) Reload(g *Gates) {
+	g.broker.Succeed(p.gates.Load().broker)
 	old := p.gates.Swap(g)
 	p.running.review(g) // first, since a request that is cut with its tunnel would not know why
 	p.tunnels.review(g)
