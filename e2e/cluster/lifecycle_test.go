@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,18 +44,23 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("found %s", got)
 	}
 
-	// Another place for images: the policy demands the new one, and pods with the old one go on.
+	// Another place for images: replicas of before go on giving the old one, and the policy takes both while they are replaced.
 	r.helm(t, nextValues, "upgrade", "toolgate", next, "-f", "-", "--set", "image.registry=mirror.test,image.tag=next")
-	k.await(t, "the policy", func() error {
-		return k.mustRefuse(t, r.api, spec{name: "between"}.String(), "expected one of mirror.test/toolgate/sidecar")
-	})
+	if got := r.kubectl(t, "get", "validatingadmissionpolicy", "toolgate-fenced-pods", "-o", "yaml"); !strings.Contains(got, "expected one of mirror.test/toolgate/sidecar, docker.io/toolgate/sidecar") {
+		t.Errorf("the policy does not take the images of both: %s", got)
+	}
+	k.admit(t, r.api, spec{name: "between"}, true)
+	r.replace(t, "10.90.0.23", "10.90.0.25")
+	k.await(t, "pods while the replicas are of two releases", func() error { return k.fromMirror(t, r.api, false) })
+	r.replace(t, "10.90.0.24", "10.90.0.26")
+	k.await(t, "an image from the new place", func() error { return k.fromMirror(t, r.api, true) })
 	k.untouched(t, first)
 	k.untouched(t, second)
 
 	r.helm(t, "", "rollback", "toolgate", "1")
 	r.trusted(t, ca)
-	r.replace(t, "10.90.0.23", "10.90.0.21")
-	r.replace(t, "10.90.0.24", "10.90.0.22")
+	r.replace(t, "10.90.0.25", "10.90.0.21")
+	r.replace(t, "10.90.0.26", "10.90.0.22")
 	third, _ := k.admit(t, r.api, spec{name: "third"}, false)
 	if got := third.Spec.InitContainers[0].Image; got != "docker.io/toolgate/sidecar:"+version {
 		t.Errorf("found %s after the rollback", got)
@@ -99,6 +105,20 @@ func TestLifecycle(t *testing.T) {
 		k.kubectl(t, "delete", "pod", p.Metadata.Name, "--force", "--grace-period=0")
 	}
 	k.kubectl(t, "delete", "tm", "kept")
+}
+
+// fromMirror reports, by its error, that a pod is refused, or that its sidecar is not from the mirror although only that is left.
+func (k *kube) fromMirror(t *testing.T, r rest, only bool) error {
+	a, err := r.create(t.Context(), k.namespace, spec{name: "between"}.String(), true)
+	switch {
+	case err != nil:
+		return err
+	case a.code != 201:
+		return fmt.Errorf("found %d %s", a.code, a.message())
+	case only && !strings.Contains(string(a.body), "mirror.test/toolgate/sidecar:next"):
+		return errors.New("the image is from before")
+	}
+	return nil
 }
 
 // nextChart is this chart with a higher version.
