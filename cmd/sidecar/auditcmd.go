@@ -19,9 +19,11 @@ func newAudit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Read records: verify that none is changed or missing, and print them for people",
-		RunE:  func(*cobra.Command, []string) error { return errors.New("found no command, expected tail or verify") },
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("found no command, expected export, tail or verify")
+		},
 	}
-	cmd.AddCommand(newAuditTail(), newAuditVerify())
+	cmd.AddCommand(newAuditExport(), newAuditTail(), newAuditVerify())
 	return cmd
 }
 
