@@ -53,6 +53,12 @@ func commands(t *testing.T, binary string) map[string][]string {
 			continue
 		}
 		all[name] = append([]string{"--help", "-h"}, f.allFlags(funcs)...)
+		for _, called := range f.calls { // a command of commands
+			if g := funcs[called]; g != nil && g.use != "" {
+				below, _, _ := strings.Cut(g.use, " ")
+				all[name+" "+below] = append([]string{"--help", "-h"}, g.allFlags(funcs)...)
+			}
+		}
 	}
 	all["completion"] = nil // cobra's own
 	return all
@@ -178,6 +184,9 @@ func checkCommandLines(t *testing.T, binary string) {
 	for _, d := range documents(t) {
 		for _, line := range d.commandLines(binary) {
 			words := strings.Fields(line)
+			if len(words) > 1 && known[words[0]+" "+words[1]] != nil {
+				words = append([]string{words[0] + " " + words[1]}, words[2:]...)
+			}
 			flags, ok := known[words[0]]
 			if !ok {
 				t.Errorf("%s: there is no command %q", d.name, binary+" "+words[0])

@@ -2,6 +2,9 @@ package audit
 
 import "time"
 
+// KindIntent is a record of a call that is about to be made: all that is known of it before anything of it leaves.
+const KindIntent = "intent"
+
 // Version of the record's schema.
 const Version = 1
 
@@ -11,15 +14,19 @@ const Version = 1
 type Record struct {
 	ID   string    // UUIDv7; the decision_id of a denial
 	Time time.Time // when the call began
-	Kind string    // "request" or "tunnel"
+	Kind string    // "request" or "tunnel"; KindIntent before it is made
 
 	Listener                                  string
 	Issuer, Tenant, Subject, Agent, Task, Run string
 	Tool, ToolVersion, Risk                   string
 	CapabilityClasses                         []string
+	SideEffects                               string // of the tool's manifest
+	ApprovalRequired                          bool   // the tool's manifest says so; whether it was given is not known here
+	RunClassesBefore                          []string
 
 	Decision       string // "allow" or "deny"
 	Code           string // of a denial, or of how an allowed call ended badly: revoked, upstream_unreachable, …
+	Reason         string // why a token was not accepted: one of the words of identity.InvalidError
 	Rule           string
 	PolicyRevision string
 	Mode           string // "enforce" or "report"
@@ -41,6 +48,7 @@ type Record struct {
 	CredentialScopes                                      []string
 	CredentialExpires                                     time.Time
 
+	IdempotencyKey  string // keyed hash of the header of that name
 	InputType       string // media type of the request's body
 	InputShape      []string
 	RedactionStatus string

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -254,4 +255,63 @@ func BenchmarkWrite(b *testing.B) {
 		l.Write(r)
 	}
 	_ = l.Close(time.Minute)
+}
+
+// BenchmarkSave is the cost of an intent without a disk: the record is encoded and chained, and the caller waits for the writer.
+func BenchmarkSave(b *testing.B) {
+	l := New(io.Discard, Options{Chain: true, Process: &Process{Key: testKey(1)}})
+	r := filled(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := l.Save(b.Context(), r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = l.Close(time.Minute)
+}
+
+// BenchmarkSaveFile is the same with a file that is synced.
+func BenchmarkSaveFile(b *testing.B) {
+	f, _, err := OpenFile(filepath.Join(b.TempDir(), "records"), 0, 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	l := New(f, Options{Chain: true})
+	r := filled(b)
+	for b.Loop() {
+		if err := l.Save(b.Context(), r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = l.Close(time.Minute)
+}
+
+// BenchmarkEncode is what a record costs the writer: canonical form and hash.
+func BenchmarkEncode(b *testing.B) {
+	l := New(io.Discard, Options{Chain: true})
+	w := newWriter(l, io.Discard, Options{Chain: true, Process: &Process{Key: testKey(1)}})
+	r := filled(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		w.add(&entry{record: r})
+		if w.marks.due() {
+			w.mark(KindCheckpoint)
+		}
+		w.flush()
+	}
+}
+
+// TestAllocations: a record with the chain costs the writer few of them, whatever it holds.
+func TestAllocations(t *testing.T) {
+	l := New(io.Discard, Options{Chain: true})
+	w := newWriter(l, io.Discard, Options{Chain: true})
+	r := filled(t)
+	if n := testing.AllocsPerRun(1000, func() {
+		e := l.pool.Get().(*entry)
+		e.record = r
+		w.add(e)
+		w.flush()
+	}); n > 10 {
+		t.Errorf("%v allocations, want at most 10", n)
+	}
 }

@@ -141,11 +141,7 @@ func (c *call) describeInput(to *client) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c.rec.BytesOut += b.n // a WebSocket has counted its own
-	if given := r.Header.Get("Content-Type"); given != "" {
-		if t, _, err := mime.ParseMediaType(given); err == nil {
-			c.rec.InputType = t
-		}
-	}
+	c.rec.InputType = mediaType(r.Header.Get("Content-Type"))
 	if len(b.kept) > 0 && b.whole && b.n == int64(len(b.kept)) {
 		c.rec.InputShape = redact.Shape(b.kept, c.tool.InputFields)
 	}

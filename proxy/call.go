@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync/atomic"
@@ -66,6 +67,10 @@ func (p *Proxy) begin(listener, kind string) *call {
 // code, a call is only denied as long as nothing of it can have reached its upstream.
 func (c *call) refuse(d *Denial) {
 	c.rec.Code = string(d.Code)
+	var invalid *identity.InvalidError
+	if errors.As(d.Cause, &invalid) {
+		c.rec.Reason = invalid.Reason
+	}
 	if d.meaning().failure || c.sent() {
 		c.rec.Decision = "allow"
 	} else {

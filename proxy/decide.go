@@ -76,6 +76,8 @@ func (c *call) judgeCaller(ctx context.Context, a *ask) *Denial {
 	} else {
 		t := c.tool
 		c.rec.Tool, c.rec.ToolVersion, c.rec.Risk, c.rec.CapabilityClasses = t.Name, t.Version, t.Risk, t.CapabilityClasses
+		c.rec.SideEffects, c.rec.ApprovalRequired = t.SideEffects, t.ApprovalRequired
+		c.rec.RunClassesBefore = c.proxy.runs.before(runOf(c.caller))
 	}
 	c.step("tool", d, name)
 	if d == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/killswitch"
+	"github.com/toolgate/toolgate/redact"
 )
 
 // serve carries one request: decide, obtain the credential, forward. ctx ends when the client leaves.
@@ -20,6 +21,9 @@ func (c *call) serve(ctx context.Context, w http.ResponseWriter, r *http.Request
 	to := newClient(w, r, c.gates.snapshot.Limits.IdleTimeout)
 	defer to.leave()
 	c.rec.TraceID, c.rec.SpanID, _ = audit.ParseTraceparent(a.traceparent)
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		c.rec.IdempotencyKey = redact.Hash(key)
+	}
 	start := time.Now()
 	d := c.decide(ctx, a)
 	c.rec.PolicyTime = time.Since(start)
@@ -107,6 +111,14 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 		if !c.applyCredential(ctx, to, out, cred) {
 			return
 		}
+	}
+	if err := c.intend(to.r.Header.Get("Content-Type"), to.body.held); err != nil {
+		if ctx.Err() != nil {
+			c.roundTripFailed(ctx, to, ctx.Err())
+		} else {
+			c.refuseRequest(to, unrecorded(err))
+		}
+		return
 	}
 	start := time.Now()
 	res, err := c.roundTrip(ctx, to, out, upgrade, cred)

@@ -33,6 +33,7 @@ type Proxy struct {
 	inner   *innerServer
 	fence   *Fence           // nil: none is expected
 	replays identity.Replays // outlives a reload
+	runs    runs             // so does it
 	held    held
 
 	mu        sync.Mutex

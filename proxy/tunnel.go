@@ -37,6 +37,9 @@ func (c *call) open(a *ask) func(conn net.Conn, early []byte) {
 	}
 	var upstream duplex
 	if d == nil {
+		d = c.intendTunnel()
+	}
+	if d == nil {
 		upstream, d = c.dial()
 	}
 	if d != nil {

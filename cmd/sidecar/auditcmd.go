@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,10 +18,12 @@ import (
 func newAudit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Read the records: verify that none is changed or missing",
-		RunE:  func(*cobra.Command, []string) error { return errors.New("found no command, expected verify") },
+		Short: "Read records: verify that none is changed or missing, and print them for people",
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("found no command, expected export, tail or verify")
+		},
 	}
-	cmd.AddCommand(newAuditVerify())
+	cmd.AddCommand(newAuditExport(), newAuditTail(), newAuditVerify())
 	return cmd
 }
 
@@ -35,12 +36,7 @@ func newAuditVerify() *cobra.Command {
 			"- is the standard input.\n" +
 			"The exit code is 0 if the chain is whole, 1 if something was found. Notes tell what these files alone cannot show.\n" +
 			"Without --public-key a chain is believed the key that it names itself, which whoever writes all of it anew chooses.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("found no file, expected at least one, or - for the standard input")
-			}
-			return nil
-		},
+		Args: needFiles,
 	}
 	output := cli.OutputFlag(cmd)
 	key := cmd.Flags().String("public-key", "", "the public `key` that signs: a PEM file, or ed25519: and base64url")
@@ -148,17 +144,4 @@ func printVerified(stdout, stderr io.Writer, r audit.Report) {
 	if r.Last.Seq > 0 {
 		fmt.Fprintf(stdout, "last line: seq %d, hash %s\n", r.Last.Seq, r.Last.Hash)
 	}
-}
-
-// visible keeps what others wrote from moving the cursor, or from looking like another line: what is not printable is escaped.
-func visible(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
-	}
-	return b.String()
 }

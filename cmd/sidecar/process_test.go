@@ -167,3 +167,36 @@ func TestMemoryLimit(t *testing.T) {
 		t.Error("the limit in force is not the one given")
 	}
 }
+
+// TestIntentOutlivesACrash: a process that is killed while a tool with side effects acts leaves the word that it may have acted, for a
+// request and for a tunnel that is relayed, and the next process's chain joins it.
+func TestIntentOutlivesACrash(t *testing.T) {
+	for _, host := range []string{"seen.ok.test", "pass.ok.test"} {
+		l := newLab(t)
+		l.edit("manifests/reader.yaml", "sideEffects: none", "sideEffects: external_write")
+		l.edit("sidecar.yaml", "audit: {output: stdout}", "audit: {output: records.jsonl}")
+		p := l.run(io.Discard)
+		p.open(t, l.url("https", host, "/stream"))
+		p.signal(t, syscall.SIGKILL)
+		p.end(t)
+		var intents []record
+		for line := range strings.Lines(l.read("records.jsonl")) {
+			switch r := parseRecord(t, line); r.str("kind") {
+			case "intent":
+				intents = append(intents, r)
+			case "request", "tunnel":
+				t.Errorf("%s: an outcome: %v", host, r)
+			}
+		}
+		if len(intents) != 1 || intents[0].str("host") != host || intents[0].str("subject") != "user:alice" || intents[0].str("rule") == "" {
+			t.Errorf("%s: %v", host, intents)
+		}
+		next := l.run(io.Discard)
+		next.signal(t, syscall.SIGTERM)
+		next.end(t)
+		r, err := verifyRecords(nil, "", true, []string{l.path("records.jsonl")})
+		if err != nil || len(r.Findings)+len(r.Notes) > 0 || r.Records != 1 || r.Chains != 2 {
+			t.Errorf("%s: %+v %v", host, r, err)
+		}
+	}
+}
