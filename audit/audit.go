@@ -40,6 +40,7 @@ type Record struct {
 	Intercepted  bool
 
 	Total, PolicyTime, CredentialTime, UpstreamTime time.Duration // UpstreamTime: until the response's header
+	IntentTime                                      time.Duration // until the intent was safe
 	BytesOut, BytesIn                               int64         // to and from the upstream, bodies or tunnel bytes
 	DialAttempts                                    int
 	Attempt                                         int // of the request that was answered; 0: the only one

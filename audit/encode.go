@@ -41,6 +41,7 @@ func appendRecord(b []byte, r *Record, l link) []byte {
 	o.str("idempotency_key", r.IdempotencyKey)
 	o.list("input_shape", r.InputShape)
 	o.str("input_type", r.InputType)
+	o.ms("intent_ms", r.IntentTime)
 	o.flag("intercepted", r.Intercepted)
 	o.str("issuer", r.Issuer)
 	o.str("kind", r.Kind)

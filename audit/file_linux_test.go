@@ -27,8 +27,13 @@ func TestFullDisk(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if r := verifyFiles(t, path); len(r.Findings)+len(r.Notes) > 0 || r.Records < 20 || r.Lost > 0 {
+	if r := verifyFiles(t, glob(t, path)...); len(r.Findings)+len(r.Notes) > 0 || r.Records < 20 || r.Lost > 0 {
 		t.Errorf("%+v", r)
+	}
+	for _, name := range glob(t, path) {
+		if b, err := os.ReadFile(name); err != nil || len(b) > 0 && b[len(b)-1] != '\n' {
+			t.Errorf("%s: %v, or it ends within a line", name, err)
+		}
 	}
 }
 
@@ -54,6 +59,9 @@ func writeToFullDisk(t *testing.T, path string) {
 	}
 	for range 20 {
 		l.Write(Record{Kind: "request"})
+	}
+	if err := os.Rename(path, path+".1"); err != nil { // the rest of the line belongs to this file all the same
+		t.Fatal(err)
 	}
 	limit(was.Cur)
 	ended(t, l, f)

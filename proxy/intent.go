@@ -28,7 +28,10 @@ func (c *call) intend(contentType string, body []byte) error {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, intentWait)
 	defer cancel()
-	return c.proxy.audit.Save(ctx, intent)
+	start := time.Now()
+	err := c.proxy.audit.Save(ctx, intent)
+	c.rec.IntentTime = time.Since(start)
+	return err
 }
 
 // intendTunnel is intend for a tunnel that is relayed.

@@ -45,7 +45,8 @@ func TestIntentIsRecordedFirst(t *testing.T) {
 			t.Fatalf("%s: the upstream saw the call when there were %d more records, want 1", target, len(there)-had)
 		}
 		intent, outcome := l.next(), l.next()
-		if intent.str("kind") != audit.KindIntent || outcome.str("kind") == audit.KindIntent || intent.str("id") != outcome.str("id") || intent["status"] != nil {
+		if intent.str("kind") != audit.KindIntent || outcome.str("kind") == audit.KindIntent || intent.str("id") != outcome.str("id") || intent["status"] != nil ||
+			outcome["intent_ms"] == nil {
 			t.Errorf("%s:\nintent  %v\noutcome %v", target, intent, outcome)
 		}
 		keys := []string{"decision", "tool", "tenant", "subject", "run", "host", "method", "rule", "side_effects", "credential_binding", "path", "idempotency_key", "input_type"}

@@ -47,6 +47,7 @@ type recordLine struct {
 	Policy       float64  `json:"policy_ms"`
 	CredentialMS float64  `json:"credential_ms"`
 	Upstream     float64  `json:"upstream_ms"`
+	IntentMS     float64  `json:"intent_ms"`
 	Out          int64    `json:"bytes_out"`
 	In           int64    `json:"bytes_in"`
 	Dials        int      `json:"dial_attempts"`
@@ -258,6 +259,7 @@ func (r *recordLine) outcome(w io.Writer) {
 	if r.Attempt > 1 {
 		again = "sent once more with another credential"
 	}
+	tell(w, "intent", named("safe after", took(r.IntentMS)))
 	if r.Decision == "allow" {
 		tell(w, "upstream", took(r.Upstream), dials, again, fmt.Sprintf("%d bytes out, %d bytes in", r.Out, r.In))
 	}
