@@ -120,7 +120,7 @@ func checkPolicy(policy string) error {
 func stsURL(region string) (string, error) {
 	switch {
 	case !isRegion(region), strings.HasPrefix(region, "us-iso"), strings.HasPrefix(region, "eu-iso"), strings.HasPrefix(region, "eusc-"):
-		return "", fmt.Errorf("no STS endpoint is known for region %q; set stsURL", region)
+		return "", fmt.Errorf("regions: no STS endpoint is known for %q; set stsURL if the name is right", region)
 	case strings.HasPrefix(region, "cn-"):
 		return "https://sts." + region + ".amazonaws.com.cn/", nil
 	}

@@ -209,7 +209,7 @@ func (c *TokenExchange) validate() error {
 	case !c.Impersonate && c.ActorTokenFile == "":
 		return errors.New("a delegation needs an actor: a token file of the workload's")
 	case slices.Contains(neverInjected, c.RequestedType):
-		return errors.New("requestedTokenType names a kind of token that no upstream may be sent")
+		return errors.New("requestedTokenType names a kind of token that no upstream may be sent; leave it out for an access token")
 	}
 	if err := c.Target.check(c.Audience, c.Resource, c.Scopes); err != nil {
 		return err
@@ -271,9 +271,9 @@ func checkParameters(list []Parameter) error {
 		case p.Name == "" || p.Value == "":
 			return errors.New("a parameter needs a name and a value")
 		case slices.Contains(ownParameters, p.Name):
-			return fmt.Errorf("parameter %q has a setting of its own", p.Name)
+			return fmt.Errorf("parameters: %q has a setting of its own", p.Name)
 		case seen[p.Name]:
-			return fmt.Errorf("parameter %q is set twice", p.Name)
+			return fmt.Errorf("parameters: %q is set twice", p.Name)
 		}
 		seen[p.Name] = true
 	}

@@ -95,7 +95,7 @@ func (c *GCP) validate() error {
 	case !provider.MatchString(c.Provider):
 		return errors.New("provider is not the full name of one, such as //iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/p")
 	case c.ServiceAccount != "" && !serviceAccount.MatchString(c.ServiceAccount):
-		return fmt.Errorf("serviceAccount %q is not the address of one", c.ServiceAccount)
+		return fmt.Errorf("serviceAccount %q is not the address of one, such as orders@project.iam.gserviceaccount.com", c.ServiceAccount)
 	case len(c.Scopes) == 0:
 		return errors.New("scopes must name at least one")
 	case c.Lifetime < time.Second || c.Lifetime > 12*time.Hour:

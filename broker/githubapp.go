@@ -82,14 +82,14 @@ func (c *GitHubApp) validate() error {
 	seen := map[string]bool{}
 	for _, r := range c.Repositories {
 		if !repositoryName.MatchString(r) || seen[strings.ToLower(r)] {
-			return fmt.Errorf("repository %q is not a name without its owner, or is named twice", r)
+			return fmt.Errorf("repositories: %q is not a name without its owner, or is named twice", r)
 		}
 		seen[strings.ToLower(r)] = true
 	}
 	for _, p := range c.Permissions {
 		name, _, _ := strings.Cut(p, ":")
 		if !permissionForm.MatchString(p) || seen[name+":"] {
-			return fmt.Errorf("permission %q is not of the form contents:read, or is named twice", p)
+			return fmt.Errorf("permissions: %q is not of the form contents:read, or is named twice", p)
 		}
 		seen[name+":"] = true
 	}

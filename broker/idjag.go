@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"time"
@@ -65,7 +66,7 @@ func (c *IDJAG) bind(bd *Binding, in *opening) (*bound, error) {
 	is.scopes, _ = joinScopes(c.Scopes)
 	var err error
 	if is.idp, err = newExchanger(bd.Name, c.firstLeg(), in); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("identityProvider: %w", err)
 	}
 	if is.tokenClient, err = newTokenClient(bd.Name, c.TokenURL, c.CAFile, c.ClientAuth, c.Timeout, in); err != nil {
 		return nil, err
@@ -95,11 +96,11 @@ func (c *IDJAG) validate() error {
 	case c.ClientAuth.ClientID == "":
 		return errors.New("clientAuth needs a clientID: the grant is for one client")
 	}
-	if err := checkURL("identityProvider.tokenURL", c.IdentityProvider.TokenURL); err != nil {
+	if err := checkURL("identityProvider tokenURL", c.IdentityProvider.TokenURL); err != nil {
 		return err
 	}
 	if err := checkParameters(c.IdentityProvider.Parameters); err != nil {
-		return err
+		return fmt.Errorf("identityProvider: %w", err)
 	}
 	x := TokenExchange{TokenURL: c.TokenURL, Audience: c.Audience, Resource: c.Resource, Scopes: c.Scopes, Impersonate: true, MaxTTL: c.MaxTTL, Timeout: c.Timeout}
 	return x.validate()

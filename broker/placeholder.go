@@ -236,7 +236,7 @@ func ParseSurface(text string) (Surface, error) {
 		s.kind = inJSONSurface
 		s.path, err = parseJSONPath(rest)
 	default:
-		err = fmt.Errorf("surface %q is not one of header:NAME, basic, path, query:NAME, json:$.path", text)
+		err = fmt.Errorf("no surface is called %q", text)
 	}
 	return s, err
 }

@@ -81,11 +81,11 @@ func (c *Vault) validate() error {
 	case c.Namespace != "" && !vaultPath.MatchString(strings.TrimSuffix(c.Namespace, "/")):
 		return fmt.Errorf("namespace %q is not a path such as team/agents", c.Namespace)
 	case (c.Field == "") == (c.PasswordField == ""):
-		return errors.New("a secret needs one of field and passwordField")
+		return errors.New("secret needs one of field and passwordField")
 	case c.PasswordField != "" && (c.UserField == "") == (c.Username == ""):
-		return errors.New("a passwordField needs one of userField and username")
+		return errors.New("secret passwordField needs one of userField and username")
 	case c.PasswordField == "" && c.UserField+c.Username != "":
-		return errors.New("userField and username need a passwordField")
+		return errors.New("secret userField and username need a passwordField")
 	case c.Username != "" && !isUser(c.Username):
 		return errors.New("username must be of visible ASCII and spaces, without a colon")
 	case c.MaxTTL < 0 || c.Timeout < 0:

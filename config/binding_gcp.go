@@ -28,6 +28,9 @@ func (c *sidecar) gcp(f field[rawGCP]) *broker.GCP {
 	}
 	c.endpoint(raw.STSURL, true)
 	c.endpoint(raw.IAMURL, true)
+	if raw.Lifetime.present && !raw.ServiceAccount.present {
+		c.errorf(raw.Lifetime.at, "found lifetime without serviceAccount, expected both or neither: Google alone says how long a federated token lives")
+	}
 	ca, _ := c.roots(raw.CAFile)
 	return &broker.GCP{
 		Provider: raw.Provider.V, ServiceAccount: raw.ServiceAccount.V, Scopes: plain(raw.Scopes.V), Lifetime: raw.Lifetime.V,

@@ -41,6 +41,9 @@ func (c *sidecar) idJAG(f field[rawIDJAG]) *broker.IDJAG {
 	c.endpoint(raw.TokenURL, true)
 	c.endpoint(raw.RevocationURL, true)
 	c.endpoint(idp.TokenURL, true)
+	if u, err := url.Parse(raw.Issuer.V); raw.Issuer.ok && (err != nil || !u.IsAbs()) {
+		c.errorf(raw.Issuer.at, "found string %s, expected the URL by which that server calls itself, such as https://auth.orders.example", quote(raw.Issuer.V))
+	}
 	if u, err := url.Parse(raw.Resource.V); raw.Resource.ok && (err != nil || !u.IsAbs() || strings.Contains(raw.Resource.V, "#")) {
 		c.errorf(raw.Resource.at, "found string %s, expected an absolute URI without fragment", quote(raw.Resource.V))
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/textproto"
+	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/broker"
@@ -33,6 +34,9 @@ func (c *sidecar) slot(header field[headerName], prefix field[string], query fie
 	}
 	if strings.ContainsFunc(prefix.V, func(r rune) bool { return r < ' ' || r > '~' }) {
 		c.errorf(prefix.at, "found prefix %s, expected printable ASCII", quote(prefix.V))
+	}
+	if slices.Contains([]string{"bearer", "basic", "token"}, strings.ToLower(prefix.V)) {
+		c.warnf(prefix.at, "prefix %s does not end in a space: the secret follows at once", quote(prefix.V))
 	}
 	for _, k := range []struct {
 		name    string

@@ -1,6 +1,10 @@
 package config
 
-import "github.com/toolgate/toolgate/broker"
+import (
+	"strings"
+
+	"github.com/toolgate/toolgate/broker"
+)
 
 type vaultSubject string
 
@@ -10,6 +14,15 @@ func (vaultSubject) values() []string { return []string{"workload", "caller"} }
 func (c *sidecar) vault(f field[rawVault]) *broker.Vault {
 	raw, auth, secret := &f.V, &f.V.Auth.V, &f.V.Secret.V
 	c.endpoint(raw.Address, true)
+	if strings.HasSuffix(strings.TrimSuffix(raw.Address.V, "/"), "/v1") {
+		c.errorf(raw.Address.at, "found address %s, expected it without /v1", quote(raw.Address.V))
+	}
+	if strings.HasPrefix(auth.Path.V, "auth/") {
+		c.errorf(auth.Path.at, "found path %s, expected where the method is mounted, without auth/", quote(auth.Path.V))
+	}
+	if _, kv, ok := strings.Cut(secret.Path.V, "/data/"); ok {
+		c.warnf(secret.Path.at, "path %s has /data/ in it: for a secret of KV version 2 say mount, and path %s", quote(secret.Path.V), quote(kv))
+	}
 	c.slot(raw.Header, raw.Prefix, raw.Query, secret.PasswordField.present)
 	ca, _ := c.roots(raw.CAFile)
 	out := &broker.Vault{

@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,7 +32,7 @@ func (c *sidecar) bindings() []broker.Binding {
 		c.credential(f, &b)
 		if f.ok && len(c.mistakes) == before {
 			if _, err := broker.New([]broker.Binding{b}, broker.Options{}); err != nil {
-				c.errorf(f.at, "found a binding that cannot be used, expected another: %v", err)
+				c.errorf(settingAt(raw, err), "found a setting that cannot be used, expected another: %v", err)
 			}
 		}
 		if required := c.raw.Identity.V.Required; required.ok && !required.V {
@@ -46,6 +47,7 @@ func (c *sidecar) bindings() []broker.Binding {
 func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
 	raw := &f.V
 	var first string
+	var kinds []string
 	for _, k := range []struct {
 		name    string
 		present bool
@@ -62,6 +64,7 @@ func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
 		{"gcp", raw.GCP.present, raw.GCP.at, func() { b.GCP = c.gcp(raw.GCP) }},
 		{"idJAG", raw.IDJAG.present, raw.IDJAG.at, func() { b.IDJAG = c.idJAG(raw.IDJAG) }},
 	} {
+		kinds = append(kinds, k.name)
 		switch {
 		case !k.present:
 		case first != "":
@@ -73,7 +76,8 @@ func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
 	}
 	b.MTLS = c.mtls(raw.MTLS) // alone, or beside any of these
 	if first == "" && !raw.MTLS.present {
-		c.errorf(f.at, "found a binding without a credential, expected one such as tokenExchange, clientCredentials or static")
+		kinds = append(kinds, "mtls")
+		c.errorf(f.at, "found a binding without a credential, expected one of %s", strings.Join(kinds, ", "))
 	}
 }
 
@@ -82,7 +86,7 @@ func (c *sidecar) credential(f field[rawBinding], b *broker.Binding) {
 func (c *sidecar) targets(raw *rawBinding, taken map[[2]string]mark) []string {
 	var tools []*manifest
 	for _, t := range raw.Tools.V {
-		if m := c.tool(t); m != nil {
+		if m := c.tool(t); m != nil && !slices.Contains(tools, m) {
 			tools = append(tools, m)
 		}
 	}

@@ -19,12 +19,16 @@ type field[T any] struct {
 type anyField interface {
 	decode(d *decoder, n *node, k key)
 	absent(d *decoder, at mark, k key)
+	place() (at mark, there bool)
 }
 
 func (f *field[T]) decode(d *decoder, n *node, k key) {
 	f.at, f.present = n.at, true
 	f.ok = d.value(n, reflect.ValueOf(&f.V).Elem(), k)
 }
+
+// place returns where the key stands, and whether it is in the file.
+func (f *field[T]) place() (at mark, there bool) { return f.at, f.present }
 
 // absent fills the default that the key's tag names, and those of every key below it.
 func (f *field[T]) absent(d *decoder, at mark, k key) {

@@ -26,7 +26,6 @@ func program(end error, args ...string) (code int, stdout, stderr string) {
 	}
 	var out, errs bytes.Buffer
 	root := Root(&cobra.Command{Use: "prog"}, strings.NewReader(""), &out, &errs, do, NewVersion("prog"))
-	FlagsOfNoCommand(root, args)
 	code = Run(context.Background(), root, args, nil)
 	return code, out.String(), errs.String()
 }

@@ -48,6 +48,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, show func(stde
 		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
 		return ExitUsage
 	}
+	flagsOfNoCommand(root, args)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	var w wrong
@@ -69,9 +70,9 @@ func Run(ctx context.Context, root *cobra.Command, args []string, show func(stde
 	}
 }
 
-// FlagsOfNoCommand has a root say which commands there are when the first argument is none of them, though a flag behind it is what cobra
+// flagsOfNoCommand has a root say which commands there are when the first argument is none of them, though a flag behind it is what cobra
 // would complain of.
-func FlagsOfNoCommand(root *cobra.Command, args []string) {
+func flagsOfNoCommand(root *cobra.Command, args []string) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 			return knownCommand(root, args)

@@ -15,9 +15,7 @@ import (
 
 // run is the program: arguments in, exit code out.
 func run(args []string, stdout, stderr io.Writer) int {
-	root := newRoot(stdout, stderr)
-	cli.FlagsOfNoCommand(root, args)
-	return cli.Run(context.Background(), root, args, printWrong)
+	return cli.Run(context.Background(), newRoot(stdout, stderr), args, printWrong)
 }
 
 // printWrong prints an error of the thing asked about. Mistakes in files look the same from every command.
