@@ -11,30 +11,45 @@ import (
 const maxBody = 4 << 20
 
 // Body returns the safe form of a payload of this media type. complete is false when b is only the beginning.
-// JSON is masked by field, line by line for NDJSON, and so are forms; any other type and JSON that does not parse become
-// "[unparsed N bytes hmac=…]". Whitespace between JSON tokens is not kept.
+// JSON is masked by field, line by line for NDJSON, and so are forms, multipart bodies and the data of event streams; text by
+// what it looks like. Any other type, and JSON that does not parse, become "[unparsed N bytes hmac=…]". Whitespace between JSON
+// tokens is not kept.
 func (s *Scrubber) Body(contentType string, b []byte, complete bool) Result {
-	p := &pass{s: s, body: true}
+	p := &pass{s: s, body: true, allowed: maxDecoded*len(b) + 1<<10}
 	if len(b) == 0 {
 		return p.result("")
 	}
 	if len(b) > maxBody {
 		return p.result(p.fail(b))
 	}
-	switch mediaKind(contentType) {
+	return p.result(p.payload(contentType, b, complete))
+}
+
+// payload masks one by its type. Nothing of one that cannot be read is shown.
+func (p *pass) payload(contentType string, b []byte, complete bool) string {
+	k, boundary := mediaKind(contentType)
+	switch k {
 	case kindJSON:
 		// A cut JSON value cannot be told from a malformed one, and fails to parse. A number cut in two would parse.
 		if !complete {
-			return p.result(p.fail(b))
+			return p.fail(b)
 		}
-		return p.result(p.value(b))
+		return p.value(b)
 	case kindLines:
-		return p.result(p.lines(b, complete))
+		return p.lines(b, complete)
 	case kindForm:
-		return p.result(p.form(string(b), complete))
-	default:
-		return p.result(p.fail(b))
+		return p.form(string(b), complete)
+	case kindText, kindEvents, kindParts:
+		if !complete {
+			return p.fail(b)
+		}
+		var out strings.Builder
+		if err := p.copy(&out, bytes.NewReader(b), k, boundary); err != nil {
+			return p.fail(b)
+		}
+		return out.String()
 	}
+	return p.fail(b)
 }
 
 type kind int
@@ -44,26 +59,37 @@ const (
 	kindJSON
 	kindLines
 	kindForm
+	kindText
+	kindEvents
+	kindParts
 )
 
-func mediaKind(contentType string) kind {
-	t, _, err := mime.ParseMediaType(contentType)
+// mediaKind returns how to read this media type, and a multipart's boundary.
+func mediaKind(contentType string) (k kind, boundary string) {
+	t, params, err := mime.ParseMediaType(contentType)
 	if err != nil && t == "" {
 		if strings.TrimSpace(contentType) == "" {
-			return kindJSON // unlabelled: shown if it parses
+			return kindJSON, "" // unlabelled: shown if it parses
 		}
-		return kindOther
+		return kindOther, ""
 	}
 	switch {
 	case t == "application/json", t == "text/json", strings.HasSuffix(t, "+json"):
-		return kindJSON
+		return kindJSON, ""
 	case t == "application/x-ndjson", t == "application/ndjson", t == "application/jsonl", t == "application/x-jsonlines",
 		t == "application/json-seq":
-		return kindLines
+		return kindLines, ""
 	case t == "application/x-www-form-urlencoded":
-		return kindForm
+		return kindForm, ""
+	case t == "text/event-stream":
+		return kindEvents, ""
+	case strings.HasPrefix(t, "multipart/") && params["boundary"] != "":
+		return kindParts, params["boundary"]
+	case strings.HasPrefix(t, "text/"), t == "application/xml", strings.HasSuffix(t, "+xml"), t == "application/yaml",
+		t == "application/graphql", t == "application/javascript":
+		return kindText, ""
 	}
-	return kindOther
+	return kindOther, ""
 }
 
 // value masks one JSON text.
@@ -121,7 +147,7 @@ func (p *pass) pair(out *strings.Builder, pair string, cut bool) {
 		out.WriteString(p.fail([]byte(pair)))
 		return
 	}
-	out.WriteString(p.formText(rawName, name))
+	out.WriteString(p.formText(rawName, name, ""))
 	if !hasValue {
 		return
 	}
@@ -135,15 +161,15 @@ func (p *pass) pair(out *strings.Builder, pair string, cut bool) {
 		out.WriteString(p.fail([]byte(rawValue)))
 		return
 	}
-	out.WriteString(p.formText(rawValue, value))
+	out.WriteString(p.formText(rawValue, value, name))
 }
 
 // formText returns raw if its decoded text is harmless, and else the masked text, encoded again.
-func (p *pass) formText(raw, text string) string {
+func (p *pass) formText(raw, text, name string) string {
 	if n := placeholderLen(raw); n > 0 && n == len(raw) {
 		return raw
 	}
-	if safe := p.str(text, 0); safe != text {
+	if safe := p.str(text, name, 0); safe != text {
 		return url.QueryEscape(safe)
 	}
 	return neutralise(raw)

@@ -38,7 +38,7 @@ func Error(err error) (text string) {
 	if errors.As(err, &safe) {
 		return Text(safe.SafeError())
 	}
-	if phrase := known(err); phrase != "" {
+	if phrase := typed(err); phrase != "" {
 		return neutralise(phrase)
 	}
 	if phrase := quoting(err.Error()); phrase != "" {
@@ -52,9 +52,9 @@ func Error(err error) (text string) {
 	return text
 }
 
-// known describes an error that has a type of the standard library anywhere in its chain. Outer types
+// typed describes an error that has a type of the standard library anywhere in its chain. Outer types
 // come first, as they know the host.
-func known(err error) string {
+func typed(err error) string {
 	var (
 		inURL  *url.Error
 		dns    *net.DNSError
@@ -80,7 +80,7 @@ func cause(err error) string {
 	if err == nil {
 		return "failed"
 	}
-	if phrase := known(err); phrase != "" {
+	if phrase := typed(err); phrase != "" {
 		return phrase
 	}
 	if phrase := plain(err); phrase != "" {

@@ -55,3 +55,16 @@ func (h *hasher) text(b []byte) string {
 
 // unparsed stands for bytes that could not be read, and so could not be masked.
 func unparsed(b []byte) string { return fmt.Sprintf("[unparsed %d bytes hmac=%s]", len(b), hash(b)) }
+
+// newHasher begins a hash of something that comes in pieces. Give it back to hashers.
+func newHasher() *hasher {
+	h := hashers.Get().(*hasher)
+	h.mac.Reset()
+	return h
+}
+
+// sum12 returns the hash of what was written to mac.
+func (h *hasher) sum12() string {
+	h.sum = h.mac.Sum(h.sum[:0])
+	return hex.EncodeToString(h.sum[:hashLen/2])
+}

@@ -9,10 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-const (
-	maxNesting = 4   // JSON texts inside JSON strings
-	maxDepth   = 128 // arrays and objects
-)
+const maxDepth = 128 // arrays and objects
 
 var (
 	errDepth    = errors.New("redact: JSON too deep")
@@ -25,57 +22,101 @@ var jsonOptions = jsontext.Options(jsontext.AllowDuplicateNames(true))
 
 // json masks one JSON text; nesting says how many strings it was found inside of.
 func (p *pass) json(in []byte, nesting int) ([]byte, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(in), jsonOptions, jsontext.AllowInvalidUTF8(true))
-	var buf bytes.Buffer
-	buf.Grow(len(in) + len(in)/8)
-	enc := jsontext.NewEncoder(&buf, jsonOptions, jsontext.AllowInvalidUTF8(true))
+	w := walk{pass: p, nesting: nesting, dec: jsontext.NewDecoder(bytes.NewBuffer(in), jsonOptions, jsontext.AllowInvalidUTF8(true))}
+	w.out.Grow(len(in) + len(in)/8)
+	w.enc = jsontext.NewEncoder(&w.out, jsonOptions, jsontext.AllowInvalidUTF8(true))
 	for {
-		if err := p.token(dec, enc, nesting); err != nil {
+		if err := w.token(); err != nil {
 			return nil, err
 		}
-		if dec.StackDepth() == 0 {
+		if w.dec.StackDepth() == 0 {
 			break
 		}
-		if dec.StackDepth() > maxDepth {
+		if w.dec.StackDepth() > maxDepth {
 			return nil, errDepth
 		}
 	}
-	if dec.PeekKind() != 0 || len(bytes.Trim(in[dec.InputOffset():], " \t\r\n")) > 0 {
+	if w.dec.PeekKind() != 0 || len(bytes.Trim(in[w.dec.InputOffset():], " \t\r\n")) > 0 {
 		return nil, errTrailing
 	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	return bytes.TrimSuffix(w.out.Bytes(), []byte("\n")), nil
+}
+
+// walk is one JSON text under way.
+type walk struct {
+	*pass
+	nesting int
+	dec     *jsontext.Decoder
+	enc     *jsontext.Encoder
+	out     bytes.Buffer
+	name    string // of the member whose value comes, or whose elements come
 }
 
 // token copies one token, or a name with its whole value if the name tells to mask it.
-func (p *pass) token(dec *jsontext.Decoder, enc *jsontext.Encoder, nesting int) error {
-	within, n := dec.StackIndex(dec.StackDepth())
-	tok, err := dec.ReadToken()
+func (w *walk) token() error {
+	within, n := w.dec.StackIndex(w.dec.StackDepth())
+	isName := within == '{' && n%2 == 0
+	if !isName && w.s != nil && len(w.s.paths) > 0 && w.dec.PeekKind() != ']' && w.dec.PeekKind() != '}' {
+		if masked, err := w.atPath(); masked || err != nil {
+			return err
+		}
+	}
+	tok, err := w.dec.ReadToken()
 	if err != nil {
 		return err
 	}
-	if tok.Kind() != '"' {
-		return enc.WriteToken(tok)
+	switch tok.Kind() {
+	case '"':
+	case '0':
+		return w.number(tok)
+	default:
+		return w.enc.WriteToken(tok)
 	}
 	text := tok.String()
-	if isName := within == '{' && n%2 == 0; !isName {
-		return enc.WriteToken(jsontext.String(p.str(text, nesting)))
+	if !isName && w.joins != nil && w.nesting == 0 && pieceNames[w.name] {
+		return w.enc.WriteToken(jsontext.String(w.joins.push(w.pass, text)))
+	}
+	if !isName {
+		return w.enc.WriteToken(jsontext.String(w.str(text, w.name, w.nesting)))
 	}
 	// A key can be data, and hold a secret itself.
-	if err := enc.WriteToken(jsontext.String(p.str(text, nesting))); err != nil {
+	if err := w.enc.WriteToken(jsontext.String(w.str(text, "", w.nesting))); err != nil {
 		return err
 	}
-	mask := p.s.mask(text)
-	if mask == "" {
+	w.name = text
+	mask := w.s.mask(text)
+	if mask == "" || w.dec.PeekKind() == 0 {
 		return nil
 	}
-	if err := dec.SkipValue(); err != nil {
-		return err
-	}
-	return enc.WriteToken(jsontext.String(p.count(mask)))
+	return w.skip(mask)
 }
 
-// str masks a string of a payload: another JSON text inside it, or what is secret by its shape.
-func (p *pass) str(s string, nesting int) string {
+func (w *walk) skip(mask string) error {
+	if err := w.dec.SkipValue(); err != nil {
+		return err
+	}
+	return w.enc.WriteToken(jsontext.String(w.count(mask)))
+}
+
+// minNumber is the length of a number that can be a card's or a person's.
+const minNumber = 9
+
+func (w *walk) number(tok jsontext.Token) error {
+	text := tok.String()
+	if len(text) < minNumber {
+		return w.enc.WriteToken(tok)
+	}
+	if safe := w.detect(w.held(text), w.name); safe != text {
+		return w.enc.WriteToken(jsontext.String(safe))
+	}
+	return w.enc.WriteToken(tok)
+}
+
+// str masks a string of a payload, whose field has this name: another JSON text inside it, or what is secret by its shape.
+func (p *pass) str(s, name string, nesting int) string {
+	if n := placeholderLen(s); n > 0 && n == len(s) {
+		return s
+	}
 	switch first, last := ends(s); {
 	case first == '{' && last == '}', first == '[' && last == ']', first == '"' && last == '"' && strings.Contains(s, `\`):
 		if nesting >= maxNesting {
@@ -84,8 +125,10 @@ func (p *pass) str(s string, nesting int) string {
 			}
 			break
 		}
-		inner := &pass{s: p.s, body: true}
-		if out, err := inner.json([]byte(s), nesting+1); err == nil {
+		inner := p.within()
+		out, err := inner.json([]byte(s), nesting+1)
+		p.decoded = inner.decoded
+		if err == nil {
 			return p.nested(s, string(out), inner)
 		}
 		if looksJSON(s) {
@@ -97,7 +140,15 @@ func (p *pass) str(s string, nesting int) string {
 	if encodedJSON(s) {
 		return p.count(maskEncoded)
 	}
-	return escapeHidden(p.text(s))
+	return escapeHidden(p.leaf(s, name, nesting))
+}
+
+// leaf masks a text that is no container: what is known, then what is encoded in it, then what is secret by its shape.
+func (p *pass) leaf(s, name string, nesting int) string {
+	s = p.held(s)
+	s = p.layers(s, name, nesting)
+	s = p.text(s)
+	return p.detect(s, name)
 }
 
 // nested keeps the text as it was, whitespace and all, where nothing in it was masked.
@@ -106,13 +157,19 @@ func (p *pass) nested(s, masked string, inner *pass) string {
 	if len(inner.counts) == 0 && !inner.failed {
 		return escapeHidden(s)
 	}
+	p.add(inner)
+	return escapeHidden(masked)
+}
+
+// add takes over what another pass counted.
+func (p *pass) add(inner *pass) {
+	p.failed = p.failed || inner.failed
 	for class, n := range inner.counts {
 		if p.counts == nil {
 			p.counts = map[string]int{}
 		}
 		p.counts[class] += n
 	}
-	return escapeHidden(masked)
 }
 
 // ends returns the first and the last byte that are not JSON whitespace.

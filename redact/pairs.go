@@ -69,13 +69,14 @@ func (p *pass) named(before string) (mask string, line bool) {
 	if start == end {
 		return "", false
 	}
-	if mask, line := p.nameMask(before[start:end]); mask != "" {
+	quoted := end < len(before) && strings.IndexByte("\"'\\", before[end]) >= 0
+	if mask, line := p.nameMask(before[start:end], quoted); mask != "" {
 		return mask, line
 	}
 	// Two words: "api key: …".
 	if start > 1 && before[start-1] == ' ' {
 		if two := wordStart(before, start-1); two < start-1 {
-			return p.nameMask(before[two:end])
+			return p.nameMask(before[two:end], quoted)
 		}
 	}
 	return "", false
@@ -89,7 +90,9 @@ func wordStart(s string, end int) int {
 	return start
 }
 
-func (p *pass) nameMask(name string) (mask string, line bool) {
+// nameMask returns the placeholder for the value of a name. In a payload, what is a secret by a name of its own list must be quoted, as it is
+// in a piece of JSON: for other spellings package detect looks at the value too, and leaves code and templates as they are.
+func (p *pass) nameMask(name string, quoted bool) (mask string, line bool) {
 	if strings.IndexByte(name, '%') >= 0 {
 		if plain, err := url.QueryUnescape(name); err == nil {
 			name = plain
@@ -103,7 +106,7 @@ func (p *pass) nameMask(name string) (mask string, line bool) {
 	if p.s != nil && (p.s.fields[string(n)] || p.s.fields[normalise(name[strings.LastIndexByte(name, '.')+1:])]) {
 		return maskField, p.body
 	}
-	if !secretNormal(n) {
+	if !secretNormal(n) || p.body && !quoted {
 		return "", false
 	}
 	return maskCredential, strings.HasSuffix(string(n), "authorization") || strings.HasSuffix(string(n), "cookie")

@@ -1,6 +1,10 @@
 package redact
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/toolgate/toolgate/redact/detect"
+)
 
 // The placeholders are of fixed length and say only which rule masked.
 const (
@@ -11,10 +15,19 @@ const (
 	maskHeader     = "[REDACTED:header]"
 )
 
-var masks = [...]string{maskField, maskCredential, maskURL, maskEncoded, maskHeader}
+var masks = func() []string {
+	all := []string{maskField, maskCredential, maskURL, maskEncoded, maskHeader}
+	for _, class := range append([]string{detect.Token, detect.JWT, detect.PrivateKey, detect.Userinfo, detect.SignedURL}, detect.PII...) {
+		all = append(all, "[REDACTED:"+class+"]")
+	}
+	return all
+}()
 
 // placeholderLen returns the length of the placeholder that s begins with, or 0.
 func placeholderLen(s string) int {
+	if s == "" || s[0] != '[' {
+		return 0
+	}
 	for _, m := range masks {
 		if strings.HasPrefix(s, m) {
 			return len(m)
@@ -41,14 +54,48 @@ func placeholderLen(s string) int {
 	return len(s) - len(rest) + 1
 }
 
-// Scrubber masks the fields that a manifest names in payloads. The zero value and nil mask only what is secret by
-// its name or shape whatever the manifest says. It is immutable and safe for concurrent use.
+// Scrubber masks payloads: the fields that a manifest names, and whatever the detectors find. The zero value and nil mask what is
+// secret by its name or shape, and DefaultClasses. It is immutable and safe for concurrent use.
 type Scrubber struct {
 	fields map[string]bool
+	paths  []path
+	set    *detect.Set // nil: the default
 }
 
-// NewScrubber returns a Scrubber for the manifest's redactFields: key names, matched at any depth in normalised
-// spelling (lower case, without "_", "-", "." and spaces).
+// Rules are what a manifest says of redaction.
+type Rules struct {
+	// Fields are key names, matched at any depth in normalised spelling (lower case, NFKC, without "_", "-", "." and spaces), or,
+	// beginning with "$", paths in a JSON value as of RFC 9535: names, indexes, "*" and "..".
+	Fields []string
+	// Classes are those of detect.PII that are masked besides; nil means DefaultClasses, and an empty list none.
+	Classes []string
+}
+
+// NewRules returns the Scrubber for these rules. The error names a path or class that is none.
+func NewRules(r Rules) (*Scrubber, error) {
+	s := &Scrubber{fields: make(map[string]bool, len(r.Fields))}
+	for _, f := range r.Fields {
+		if strings.HasPrefix(f, "$") {
+			p, err := parsePath(f)
+			if err != nil {
+				return nil, err
+			}
+			s.paths = append(s.paths, p)
+		} else if n := normalise(f); n != "" {
+			s.fields[n] = true
+		}
+	}
+	if r.Classes != nil {
+		set, err := detect.New(detect.Options{PII: r.Classes})
+		if err != nil {
+			return nil, err
+		}
+		s.set = set
+	}
+	return s, nil
+}
+
+// NewScrubber returns a Scrubber for key names alone.
 func NewScrubber(fields []string) *Scrubber {
 	s := &Scrubber{fields: make(map[string]bool, len(fields))}
 	for _, f := range fields {
@@ -79,7 +126,7 @@ func (s *Scrubber) mask(name string) string {
 type Result struct {
 	Text   string         // safe to print
 	Status string         // "none", "redacted" or "failed_closed"
-	Counts map[string]int // number of masks by class: "field", "credential", "url", "encoded"
+	Counts map[string]int // number of masks by class: "field", "url", "encoded", and those of package detect
 }
 
 // The values of Result.Status.
@@ -95,6 +142,9 @@ type pass struct {
 	body   bool      // a payload, where masking too much is better than too little
 	counts map[string]int
 	failed bool
+
+	joins            *joins // while an event is masked
+	decoded, allowed int    // bytes that came out of layers of encoding, and may
 }
 
 // count notes a mask and returns its placeholder.

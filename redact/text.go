@@ -9,7 +9,13 @@ import (
 // Text masks what is secret by shape in free text: URLs' user info, query and fragment, bearer and basic credentials,
 // JWTs, PEM blocks, and the value after a name such as "password=". It also neutralises control characters, so that
 // what it returns stays on one line.
-func Text(s string) string { return neutralise((&pass{}).text(s)) }
+//
+// What of it is encoded is not looked into, except for the credentials that the process holds. Package detect's rules for vendors'
+// tokens are looked for as well; personal data is not.
+func Text(s string) string {
+	p := &pass{}
+	return neutralise(p.detect(p.text(p.held(s)), ""))
+}
 
 // text is Text without the care for control characters.
 func (p *pass) text(s string) string {
@@ -20,7 +26,7 @@ func (p *pass) text(s string) string {
 	if t&trigPEM != 0 {
 		s = p.pem(s)
 	}
-	if t&trigPair != 0 && strings.Contains(s, "://") {
+	if t&trigPair != 0 && strings.Contains(s, "://") && (!p.body || oneURL(s)) {
 		s = p.urls(s)
 	}
 	if t&(trigScheme|trigJWT) != 0 {
@@ -31,6 +37,10 @@ func (p *pass) text(s string) string {
 	}
 	return s
 }
+
+// oneURL reports whether a payload's string is a URL. Of one, every parameter's value is masked; of those in a longer text package detect
+// finds what lets its bearer in.
+func oneURL(s string) bool { return strings.IndexAny(strings.TrimSpace(s), " \t\r\n\"'<>\\") < 0 }
 
 // What a text has that deserves a closer look.
 const (
@@ -82,8 +92,13 @@ func (p *pass) pem(s string) string {
 		if !ok {
 			return b.String()
 		}
+		block, rest, ok := strings.Cut(rest, "-----END")
+		if p.body && ok && strings.HasSuffix(block, "-----") && strings.Count(block, "-----") == 1 { // nothing between the lines
+			b.WriteString("-----BEGIN" + block + "-----END")
+			s = rest
+			continue
+		}
 		b.WriteString(p.count(maskCredential))
-		_, rest, ok = strings.Cut(rest, "-----END")
 		if !ok {
 			return b.String()
 		}

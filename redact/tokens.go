@@ -17,6 +17,9 @@ func (p *pass) tokens(s string) string {
 		switch s[i] {
 		case 'e':
 			start, end = jwt(s, i)
+			if p.body && i > 0 && base64Byte(s[i-1]) {
+				end = start // the middle of another token, which is masked as a whole or not at all
+			}
 		case 'b', 'B':
 			start, end = schemed(s, i)
 		}
@@ -81,7 +84,7 @@ func schemed(s string, i int) (start, end int) {
 		end++
 	}
 	value := s[start:end]
-	if value == "" || schemeWords[strings.ToLower(value)] || strings.HasSuffix(value, "=") && end < len(s) && s[end] == '"' {
+	if value == "" || len(value) > 8 && strings.Trim(value, value[:1]) == "" || schemeWords[strings.ToLower(value)] || strings.HasSuffix(value, "=") && end < len(s) && s[end] == '"' {
 		return 0, 0
 	}
 	// "basic" is also an English word.

@@ -9,6 +9,7 @@ import (
 // URL returns u without user info, and with every query value and fragment masked; names are kept. What does not
 // parse becomes "[unparsed N bytes]".
 func URL(u string) string {
+	u = (&pass{}).held(u)
 	parsed, err := url.Parse(u)
 	if err != nil {
 		return fmt.Sprintf("[unparsed %d bytes]", len(u))
