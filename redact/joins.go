@@ -105,16 +105,14 @@ type window struct {
 const maxWindowed = 16 << 10
 
 func (w *window) push(p *pass, piece []byte) string {
-	w.buf = append(w.buf, piece...)
 	if w.begun.Class != "" {
-		n := w.begun.End(w.buf[w.sent:])
-		if n < 0 {
-			w.drop(max(w.sent, len(w.buf)-128), 0)
+		n, over := w.begun.Skip(piece)
+		if !over {
 			return ""
 		}
-		w.drop(w.sent+n, 0)
-		w.begun = detect.Begun{}
+		w.begun, piece = detect.Begun{}, piece[n:]
 	}
+	w.buf = append(w.buf, piece...)
 	spans, open, begun := p.detectors().Part(nil, w.buf)
 	held := live.Open(w.buf)
 	for _, s := range live.Scan(nil, w.buf) {
@@ -128,9 +126,11 @@ func (w *window) push(p *pass, piece []byte) string {
 	}
 	out := w.emit(p, spans, open)
 	if begun.Class != "" {
-		out += p.count("[REDACTED:" + begun.Class + "]")
+		if w.sent < len(w.buf) {
+			out += p.count("[REDACTED:" + begun.Class + "]")
+		}
 		w.begun = begun
-		w.drop(w.sent, 0)
+		w.drop(len(w.buf), 0)
 		return out
 	}
 	if drop := w.sent - detect.Context; drop > 0 {
