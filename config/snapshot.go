@@ -38,6 +38,7 @@ type Snapshot struct {
 	InTunnel   bool // denials.inTunnel
 	KillSwitch KillSwitch
 	Audit      Audit
+	Tracing    Tracing
 	Log        Log
 	Limits     Limits
 	Notes      []Problem // what presets have filled in
@@ -164,6 +165,16 @@ type NATS struct {
 type Audit struct {
 	Output string // "stdout", "stderr" or a file's path
 	Chain  bool
+}
+
+// Tracing is where the traces of calls go.
+type Tracing struct {
+	Endpoint            string // http or https URL; empty: nothing is traced, and the rest is of no account
+	Protocol            string // "http/protobuf" or "grpc"
+	CAFile, HeadersFile string // empty: the system's roots, no headers
+	SampleRatio         float64
+	MaxPerSecond        int // of each tool
+	Propagate           []egress.Pattern
 }
 
 // Log is what the sidecar prints about itself, on stderr.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/killswitch"
 )
@@ -19,7 +18,6 @@ import (
 func (c *call) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, a *ask) {
 	to := newClient(w, r, c.gates.snapshot.Limits.IdleTimeout)
 	defer to.leave()
-	c.rec.TraceID, c.rec.SpanID, _ = audit.ParseTraceparent(a.traceparent)
 	start := time.Now()
 	d := c.decide(ctx, a)
 	c.rec.PolicyTime = time.Since(start)
@@ -42,6 +40,7 @@ func (c *call) obtain() (*broker.Credential, *Denial) {
 		return nil, nil
 	}
 	start := time.Now()
+	c.span.Exchange(start, c.binding.Name)
 	cred, err := c.gates.broker.Credential(c.ctx, c.binding, c.subject())
 	c.rec.CredentialTime = time.Since(start)
 	if err != nil {
@@ -109,6 +108,7 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 		}
 	}
 	start := time.Now()
+	c.span.Upstream(start)
 	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
 	if err == nil && cred != nil {
 		res, cred, err = c.secondTry(ctx, to, out, res, upgrade, cred)
@@ -222,6 +222,7 @@ func (c *call) request(r *http.Request, body *requestBody, upgrade bool) *http.R
 		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	out.Method, out.Host, out.Proto, out.ProtoMajor, out.ProtoMinor = r.Method, host, "HTTP/1.1", 1, 1
 	out.Header, out.ContentLength = outgoing(r.Header), r.ContentLength
+	c.propagate(out.Header)
 	if !body.none {
 		out.Body = body
 		out.Trailer = body.trailer
