@@ -60,5 +60,6 @@ type Record struct {
 	GatewayDecisionID string // of a sidecar's call: what the egress gateway's own record of its way out has as id
 	SidecarDecisionID string // of a gateway's tunnel: the id of the sidecar's call that asked for it
 	Workload          string // who came to a gateway for the caller
-	TraceID, SpanID   string // of a W3C traceparent that the tool sent
+	TraceID, SpanID   string // of a W3C traceparent that the tool sent; TraceID of a traced call is that of its trace in any case
+	CallSpanID        string // of the span that a traced call has of its own
 }

@@ -24,6 +24,7 @@ func appendRecord(b []byte, r *Record, l link) []byte {
 	o.num("attempt", int64(r.Attempt))
 	o.num("bytes_in", r.BytesIn)
 	o.num("bytes_out", r.BytesOut)
+	o.str("call_span_id", r.CallSpanID)
 	o.list("capability_classes", r.CapabilityClasses)
 	o.str("code", r.Code)
 	o.str("credential_audience", r.CredentialAudience)

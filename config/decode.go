@@ -53,6 +53,8 @@ func defaultNode(at mark, t reflect.Type, text string) *node {
 		n.kind = boolNode
 	case t.Kind() == reflect.Int:
 		n.kind = intNode
+	case t.Kind() == reflect.Float64:
+		n.kind = floatNode
 	case t.Kind() == reflect.Slice:
 		n = &node{kind: listNode, at: at}
 		for _, s := range strings.Split(text, ",") {
@@ -176,6 +178,8 @@ func (d *decoder) value(n *node, v reflect.Value, k key) bool {
 		return true
 	case reflect.Int:
 		return d.integer(n, v, k)
+	case reflect.Float64:
+		return d.ratio(n, v, k)
 	default:
 		return d.str(n, v, k)
 	}

@@ -162,7 +162,7 @@ func valueOf(t reflect.Type, k key) string {
 		return "string"
 	case reflect.Bool:
 		return "`true` `false`"
-	case reflect.Int:
+	case reflect.Int, reflect.Float64:
 		return fmt.Sprintf("number, %s to %s", k.min, k.max)
 	}
 	return "string"

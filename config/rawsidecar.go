@@ -24,6 +24,7 @@ type rawConfig struct {
 	Denials    field[rawDenials]           `key:"denials" doc:"How refusals are told."`
 	KillSwitch field[rawKillSwitch]        `key:"killSwitch" doc:"Where revocations come from."`
 	Audit      field[rawAudit]             `key:"audit" doc:"Where the record of each call goes."`
+	Tracing    field[rawTracing]           `key:"tracing" doc:"Where the traces of calls go. docs/tracing.md. Missing: nowhere."`
 	Log        field[rawLog]               `key:"log" doc:"What the sidecar prints about itself on stderr."`
 	Limits     field[rawLimits]            `key:"limits" doc:"What one sidecar can be made to hold or wait for."`
 }
@@ -325,6 +326,16 @@ type rawCheckpoint struct {
 type rawRotate struct {
 	MaxBytes field[int] `key:"maxBytes" min:"65536" max:"1099511627776" doc:"Size at which the file is renamed, with a number behind its name. Missing: never."`
 	Keep     field[int] `key:"keep" default:"10" min:"1" max:"999999" doc:"Renamed files that are kept; older ones are deleted."`
+}
+
+type rawTracing struct {
+	Endpoint     field[string]                  `key:"endpoint" is:"blank" doc:"URL of the OTLP collector, such as https://collector.example:4318. Empty: nothing is traced."`
+	Protocol     field[otlpProtocol]            `key:"protocol" default:"http/protobuf" doc:"Protocol of the endpoint. Its usual port is 4318 for http/protobuf, 4317 for grpc."`
+	CAFile       field[string]                  `key:"caFile" is:"blank" doc:"PEM file of the roots for the endpoint, in place of the system's; read again at each connection."`
+	HeadersFile  field[string]                  `key:"headersFile" is:"blank" doc:"File with headers for the collector, one name: value a line, such as its API key; read again each time."`
+	SampleRatio  field[float64]                 `key:"sampleRatio" default:"1" min:"0" max:"1" doc:"Share of the calls without a traceparent that are traced. A traceparent's own sampled flag counts more."`
+	MaxPerSecond field[int]                     `key:"maxPerSecond" default:"100" min:"1" max:"100000" doc:"Traced calls of one tool a second, whatever asks for them."`
+	Propagate    field[[]field[egress.Pattern]] `key:"propagate" doc:"Hosts of the organisation's own that are told the trace's and the call's id in traceparent. To others the tool's own header goes as it is."`
 }
 
 type rawLog struct {

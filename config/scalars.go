@@ -3,7 +3,9 @@ package config
 import (
 	"encoding"
 	"errors"
+	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -52,6 +54,26 @@ func (d *decoder) integer(n *node, v reflect.Value, k key) bool {
 	v.SetInt(i)
 	return true
 }
+
+// ratio decodes a number with or without a fraction, as JSON writes it.
+func (d *decoder) ratio(n *node, v reflect.Value, k key) bool {
+	want := fmt.Sprintf("a number from %s to %s", k.min, k.max)
+	f, err := strconv.ParseFloat(n.text, 64)
+	if n.kind != intNode && n.kind != floatNode || err != nil || !plainNumber.MatchString(n.text) {
+		return d.mismatch(n, want)
+	}
+	lo, _ := strconv.ParseFloat(k.min, 64)
+	hi, _ := strconv.ParseFloat(k.max, 64)
+	if f < lo || f > hi {
+		d.errorf(n.at, "found number %s, expected %s", n.text, want)
+		return false
+	}
+	v.SetFloat(f)
+	return true
+}
+
+// plainNumber keeps out what YAML also takes for a number: .5, 1e3, 0x1, .inf.
+var plainNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 
 func (d *decoder) duration(n *node, v reflect.Value, k key) bool {
 	want := "a duration such as 10s"

@@ -91,6 +91,8 @@ func schemaOf(t reflect.Type, k key) object {
 	case reflect.Int:
 		lo, hi := k.bounds()
 		return object{"type": "integer", "minimum": lo, "maximum": hi}
+	case reflect.Float64:
+		return object{"type": "number", "minimum": json.Number(k.min), "maximum": json.Number(k.max)}
 	case reflect.String:
 		if k.blank {
 			return object{"type": "string"}
@@ -125,7 +127,7 @@ func defaultValue(t reflect.Type, text string) any {
 	switch {
 	case t.Kind() == reflect.Bool:
 		return text == "true"
-	case t.Kind() == reflect.Int:
+	case t.Kind() == reflect.Int, t.Kind() == reflect.Float64:
 		return json.Number(text)
 	case t.Kind() == reflect.Slice && strings.Contains(text, ","):
 		return strings.Split(text, ",")

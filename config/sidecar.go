@@ -38,6 +38,7 @@ func (c *sidecar) snapshot() *Snapshot {
 		InTunnel:   raw.Denials.V.InTunnel.V,
 		KillSwitch: c.killSwitch(),
 		Audit:      c.audit(),
+		Tracing:    c.tracing(),
 		Log:        Log{Level: string(raw.Log.V.Level.V), Format: string(raw.Log.V.Format.V), Payloads: raw.Log.V.Payloads.V},
 		Limits:     limits(&raw.Limits.V),
 	}

@@ -38,6 +38,7 @@ type Snapshot struct {
 	InTunnel   bool // denials.inTunnel
 	KillSwitch KillSwitch
 	Audit      Audit
+	Tracing    Tracing
 	Log        Log
 	Limits     Limits
 	Notes      []Problem // what presets have filled in
@@ -169,6 +170,16 @@ type Audit struct {
 	Interval       time.Duration
 	MaxBytes       int64 // of the file; 0: it is never renamed
 	Keep           int   // renamed files
+}
+
+// Tracing is where the traces of calls go.
+type Tracing struct {
+	Endpoint            string // http or https URL; empty: nothing is traced, and the rest is of no account
+	Protocol            string // "http/protobuf" or "grpc"
+	CAFile, HeadersFile string // empty: the system's roots, no headers
+	SampleRatio         float64
+	MaxPerSecond        int // of each tool
+	Propagate           []egress.Pattern
 }
 
 // Log is what the sidecar prints about itself, on stderr.

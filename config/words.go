@@ -83,6 +83,8 @@ func expectedOf(t reflect.Type) string {
 		return "true or false"
 	case reflect.Int:
 		return "a whole number"
+	case reflect.Float64:
+		return "a number"
 	default:
 		return "a string"
 	}

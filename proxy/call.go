@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/egress"
 	"github.com/toolgate/toolgate/identity"
 	"github.com/toolgate/toolgate/redact"
+	"github.com/toolgate/toolgate/tracing"
 )
 
 // call is one request or one tunnel on its way through the gates. It belongs to one goroutine at a time.
@@ -42,8 +43,9 @@ type call struct {
 	unverified bool       // of explain: the token's signature is not checked
 	handed     bool       // another goroutine finishes the call; read and written by the handler's only
 	done       bool
-	workload   *workload // who came for the caller; nil but on a gateway
-	within     *tunnel   // the intercepted tunnel that the request came through
+	workload   *workload     // who came for the caller; nil but on a gateway
+	span       *tracing.Span // nil: not traced
+	within     *tunnel       // the intercepted tunnel that the request came through
 
 	holds  int64        // bytes of its body in memory
 	inside atomic.Int32 // of an intercepted tunnel: the requests that came through it
@@ -96,8 +98,9 @@ func (c *call) finish() {
 	}
 	c.rec.Total = time.Since(c.rec.Time)
 	c.rec.DialAttempts = int(c.attempts.Dialed.Load())
-	c.proxy.metrics.count(&c.rec)
+	c.proxy.metrics.count(&c.rec, c.exemplar())
 	c.proxy.audit.Write(c.rec)
+	c.span.End(&c.rec)
 }
 
 // finishUnlessHanded is what the handler defers: a tunnel goes on when its handler has returned, and is finished by

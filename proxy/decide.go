@@ -19,6 +19,7 @@ import (
 func (c *call) decide(ctx context.Context, a *ask) *Denial {
 	c.asked = a
 	c.attempts.Traceparent = a.traceparent
+	defer c.joinTrace(a)
 	if d := c.judgeTarget(a); d != nil { // 1: one canonical host
 		return d
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/redact"
@@ -20,7 +19,6 @@ import (
 func (c *call) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, a *ask) {
 	to := newClient(w, r, c.gates.snapshot.Limits.IdleTimeout)
 	defer to.leave()
-	c.rec.TraceID, c.rec.SpanID, _ = audit.ParseTraceparent(a.traceparent)
 	if key := r.Header.Get("Idempotency-Key"); key != "" {
 		c.rec.IdempotencyKey = redact.Hash(key)
 	}
@@ -46,6 +44,7 @@ func (c *call) obtain() (*broker.Credential, *Denial) {
 		return nil, nil
 	}
 	start := time.Now()
+	c.span.Exchange(start, c.binding.Name)
 	cred, err := c.gates.broker.Credential(c.ctx, c.binding, c.subject())
 	c.rec.CredentialTime = time.Since(start)
 	if err != nil {
@@ -121,6 +120,7 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 		return
 	}
 	start := time.Now()
+	c.span.Upstream(start)
 	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
 	if err == nil && cred != nil {
 		res, cred, err = c.secondTry(ctx, to, out, res, upgrade, cred)
@@ -234,6 +234,7 @@ func (c *call) request(r *http.Request, body *requestBody, upgrade bool) *http.R
 		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	out.Method, out.Host, out.Proto, out.ProtoMajor, out.ProtoMinor = r.Method, host, "HTTP/1.1", 1, 1
 	out.Header, out.ContentLength = outgoing(r.Header), r.ContentLength
+	c.propagate(out.Header)
 	if !body.none {
 		out.Body = body
 		out.Trailer = body.trailer

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/tracing"
 )
 
 // Metrics counts what happens. Calls are counted from the finished record, so that numbers and records agree. Labels
@@ -32,6 +33,7 @@ type Metrics struct {
 	records    *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
 	names      *prometheus.CounterVec
+	spans      *prometheus.CounterVec
 	kill       killMetrics
 	handshakes prometheus.Counter
 	info       *prometheus.GaugeVec
@@ -59,6 +61,7 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		records:   counters("audit_records_total", "Records of calls, by what became of them.", "result"),
 		reloads:   counters("config_reloads_total", "Reloads of the configuration, by result.", "result"),
 		names:     counters("dns_queries_total", "DNS queries of tools, by what they were answered.", "tool", "result"),
+		spans:     counters("spans_total", "Spans of traced calls, by what became of them.", "result"),
 		info:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "config_revision_info", Help: "1 for the policy revision in force."}, []string{"revision"}),
 	}
 	m.kill = newKillMetrics(m.registry)
@@ -71,11 +74,14 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		goVersion = b.GoVersion
 	}
 	build.WithLabelValues(version, goVersion).Set(1)
-	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.records, m.reloads, m.names, m.handshakes,
+	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.records, m.reloads, m.names, m.spans, m.handshakes,
 		m.info, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.setTools(s)
 	for _, result := range []string{"written", "dropped", "error"} { // a rate needs the zero before the first one
 		m.records.WithLabelValues(result)
+	}
+	for _, result := range tracing.Results {
+		m.spans.WithLabelValues(result)
 	}
 	for _, result := range []string{"ok", "error"} {
 		m.reloads.WithLabelValues(result)
@@ -115,7 +121,8 @@ func (m *Metrics) tool(name string) string {
 	return "other"
 }
 
-func (m *Metrics) count(r *audit.Record) {
+// count counts a finished call. exemplar is the id of a trace that it can be found in, or empty.
+func (m *Metrics) count(r *audit.Record, exemplar string) {
 	tool, code := m.tool(r.Tool), r.Code
 	if code == "" {
 		code = "ok"
@@ -124,13 +131,16 @@ func (m *Metrics) count(r *audit.Record) {
 	if r.Kind != "request" {
 		return // a tunnel's length says how long the tool kept it
 	}
-	m.decision.Observe(r.PolicyTime.Seconds())
-	observer := m.duration.WithLabelValues(tool)
-	if e, ok := observer.(prometheus.ExemplarObserver); ok && r.TraceID != "" {
-		e.ObserveWithExemplar(r.Total.Seconds(), prometheus.Labels{"trace_id": r.TraceID})
+	observe(m.decision, r.PolicyTime, exemplar)
+	observe(m.duration.WithLabelValues(tool), r.Total, exemplar)
+}
+
+func observe(o prometheus.Observer, took time.Duration, exemplar string) {
+	if e, ok := o.(prometheus.ExemplarObserver); ok && exemplar != "" {
+		e.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": exemplar})
 		return
 	}
-	observer.Observe(r.Total.Seconds())
+	o.Observe(took.Seconds())
 }
 
 func (m *Metrics) cut(tool string) { m.cuts.WithLabelValues(m.tool(tool)).Inc() }
@@ -139,6 +149,9 @@ func (m *Metrics) redacted(class string, n int) { m.masks.WithLabelValues(class)
 
 // Record counts what became of a record.
 func (m *Metrics) Record(result string) { m.records.WithLabelValues(result).Inc() }
+
+// Spans counts what became of spans; it is for tracing.Options.
+func (m *Metrics) Spans(result string, n int) { m.spans.WithLabelValues(result).Add(float64(n)) }
 
 // Reload counts a reload, "ok" or "error".
 func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc() }

@@ -45,7 +45,7 @@ func ours(name string) bool {
 // use makes every metric of ours show: one with labels shows nothing before it is counted.
 func use(l *lab) {
 	m := l.metrics
-	m.count(&audit.Record{Kind: "request", Tool: "t1", Decision: "allow", Total: time.Millisecond})
+	m.count(&audit.Record{Kind: "request", Tool: "t1", Decision: "allow", Total: time.Millisecond}, "")
 	m.Broker(broker.Event{Binding: "bound", Name: "exchange", Result: "ok", Duration: time.Millisecond})
 	m.Broker(broker.Event{Binding: "bound", Name: "cache", Result: "hit"})
 	m.cut("t1")

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/identity"
 	"github.com/toolgate/toolgate/killswitch"
+	"github.com/toolgate/toolgate/tracing"
 )
 
 // Proxy carries the calls of every listener. Create it with New.
@@ -32,6 +33,7 @@ type Proxy struct {
 	running requests
 	inner   *innerServer
 	fence   *Fence           // nil: none is expected
+	tracer  *tracing.Tracer  // nil: nothing is traced
 	replays identity.Replays // outlives a reload
 	runs    runs             // so does it
 	held    held
@@ -43,7 +45,7 @@ type Proxy struct {
 	draining  atomic.Bool
 }
 
-// Options are what a Proxy is made of; all but Fence and KillLog are needed.
+// Options are what a Proxy is made of; all but Fence, KillLog and Tracer are needed.
 type Options struct {
 	Gates   *Gates
 	Kill    *killswitch.Switch
@@ -52,7 +54,8 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 	CA      *CA
-	Fence   *Fence // nil: nobody expects one
+	Fence   *Fence          // nil: nobody expects one
+	Tracer  *tracing.Tracer // nil: nothing is traced. Its owner closes it, after Shutdown
 }
 
 // New returns a proxy that serves nothing yet.
@@ -60,7 +63,7 @@ func New(o Options) *Proxy {
 	if o.KillLog == nil {
 		o.KillLog = func() (uint64, string, bool) { return 0, "", false }
 	}
-	p := &Proxy{kill: o.Kill, killLog: o.KillLog, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA), fence: o.Fence}
+	p := &Proxy{kill: o.Kill, killLog: o.KillLog, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA), fence: o.Fence, tracer: o.Tracer}
 	limits := o.Gates.snapshot.Limits
 	p.gates.Store(o.Gates)
 	p.tunnels = newRegistry(limits)

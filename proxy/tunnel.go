@@ -63,6 +63,7 @@ func (c *call) greeting(a *ask) []byte {
 // dial is gate 7 for a tunnel.
 func (c *call) dial() (duplex, *Denial) {
 	start := time.Now()
+	c.span.Upstream(start)
 	conn, err := c.dialer().Dial(c.ctx, c.tool.Name, c.target.Host, c.target.Port, &c.attempts)
 	c.rec.UpstreamTime = time.Since(start)
 	if err != nil {

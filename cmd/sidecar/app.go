@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/killswitch/bus"
 	"github.com/toolgate/toolgate/proxy"
 	"github.com/toolgate/toolgate/redact"
+	"github.com/toolgate/toolgate/tracing"
 )
 
 // app is a running sidecar: the parts, wired.
@@ -32,7 +33,8 @@ type app struct {
 	file    *killswitch.File // nil without a file source
 	bus     *bus.Source      // nil without a control plane
 	audit   *audit.Log
-	sink    io.Closer // nil for stdout and stderr
+	sink    io.Closer       // nil for stdout and stderr
+	tracer  *tracing.Tracer // nil: nothing is traced
 	log     *slog.Logger
 	level   *slog.LevelVar
 	own     []netip.AddrPort
@@ -67,6 +69,7 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 				_ = ln.Close()
 			}
 			a.fence.Close()
+			a.closeTracing()
 		}
 	}()
 	if s.Fence.Rules == config.FenceNetinit {
@@ -86,10 +89,13 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 	if err := a.openAudit(s.Audit, stdout, stderr); err != nil {
 		return nil, err
 	}
+	if err := a.openTracing(s.Tracing); err != nil {
+		return nil, err
+	}
 	a.openKillSwitch(s.KillSwitch)
 	a.proxy = proxy.New(proxy.Options{
 		Gates: gates, Kill: a.kill, KillLog: a.killLog, Audit: a.audit, Log: a.log, Metrics: a.metrics, CA: a.ca,
-		Fence: a.fence,
+		Fence: a.fence, Tracer: a.tracer,
 	})
 	a.loadRevocations()
 	if err := a.openBus(s.KillSwitch); err != nil {
@@ -210,6 +216,7 @@ func (a *app) shutdown(ctx context.Context) error {
 	}
 	a.running.Wait()
 	a.fence.Close()
+	a.closeTracing()
 	err := a.audit.Close(5 * time.Second)
 	if err != nil {
 		a.log.Error("records were lost", "error", err)

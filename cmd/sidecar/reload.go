@@ -102,6 +102,12 @@ func sameKillSwitch(now, next config.KillSwitch) bool {
 	return reflect.DeepEqual(now, next)
 }
 
+// sameTracing compares all but the hosts that are told, which are looked at for each call.
+func sameTracing(now, next config.Tracing) bool {
+	now.Propagate, next.Propagate = nil, nil
+	return reflect.DeepEqual(now, next)
+}
+
 // sameFrame refuses a change of what is set up at the start: half of it in force would be worse than none.
 func sameFrame(now, next *config.Snapshot) error {
 	ports := func(s *config.Snapshot) []string {
@@ -124,6 +130,7 @@ func sameFrame(now, next *config.Snapshot) error {
 		{"intercept's CA", intercept(now) == intercept(next)},
 		{"killSwitch", sameKillSwitch(now.KillSwitch, next.KillSwitch)},
 		{"audit", now.Audit == next.Audit},
+		{"tracing but propagate", sameTracing(now.Tracing, next.Tracing)},
 		{"log.format", now.Log.Format == next.Log.Format},
 		{"limits", now.Limits == next.Limits},
 	} {

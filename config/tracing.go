@@ -1,0 +1,69 @@
+package config
+
+import (
+	"net/netip"
+	"net/url"
+	"os"
+
+	"github.com/toolgate/toolgate/tracing/otlp"
+)
+
+// otlpProtocol is how the collector is spoken to.
+type otlpProtocol string
+
+func (otlpProtocol) values() []string { return []string{otlp.HTTP, otlp.GRPC} }
+
+// tracing checks where the traces of calls go.
+func (c *sidecar) tracing() Tracing {
+	raw := &c.raw.Tracing.V
+	out := Tracing{
+		Endpoint: raw.Endpoint.V, Protocol: string(raw.Protocol.V), SampleRatio: raw.SampleRatio.V, MaxPerSecond: raw.MaxPerSecond.V,
+		HeadersFile: c.collectorHeaders(raw.HeadersFile), Propagate: valid(raw.Propagate.V),
+	}
+	out.CAFile, _ = c.roots(raw.CAFile)
+	if out.Endpoint == "" {
+		return Tracing{}
+	}
+	c.collector(raw)
+	return out
+}
+
+// collector checks the endpoint. Spans hold no secret, so http is enough for a collector in a trusted network; a headers file is one.
+func (c *sidecar) collector(raw *rawTracing) {
+	f := raw.Endpoint
+	u, err := url.Parse(f.V)
+	if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" {
+		c.errorf(f.at, "found %s, expected a URL such as https://collector.example:4318", quote(f.V))
+		return
+	}
+	addr, _ := netip.ParseAddr(u.Hostname())
+	clear := u.Scheme == "http" && !addr.IsLoopback()
+	switch {
+	case u.User != nil:
+		c.errorf(f.at, "found a URL with user info, expected one without; tracing.headersFile is for it")
+	case u.Fragment != "" || u.RawFragment != "" || u.RawQuery != "" || u.ForceQuery:
+		c.errorf(f.at, "found URL %s, expected one without query and fragment", quote(f.V))
+	case raw.Protocol.V == otlpProtocol(otlp.GRPC) && u.Path != "" && u.Path != "/":
+		c.errorf(f.at, "found URL %s, expected one without a path, which gRPC has no use for", quote(f.V))
+	case clear && raw.HeadersFile.V != "":
+		c.errorf(f.at, "found URL %s, expected https: tracing.headersFile is sent over TLS only, or to a loopback address", quote(f.V))
+	case clear:
+		c.warnf(f.at, "tracing.endpoint is http: whoever is on the way reads which callers use which tools")
+	}
+}
+
+// collectorHeaders checks the form of a headers file and quotes nothing of it.
+func (c *sidecar) collectorHeaders(f field[string]) string {
+	abs := c.secretFile(f)
+	if abs == "" {
+		return ""
+	}
+	text, err := os.ReadFile(abs)
+	if err != nil {
+		return abs // reported already
+	}
+	if _, err := otlp.ParseHeaders(text); err != nil {
+		c.errorf(f.at, "found %s, expected a file of lines name: value: %v", quote(f.V), err)
+	}
+	return abs
+}
