@@ -164,7 +164,7 @@ func (c *call) judgePermission(a *ask) *Denial {
 }
 
 func (c *call) permission(a *ask) *Denial {
-	if strings.EqualFold(a.method, http.MethodTrace) { // its answer is the request, credential and all (RFC 9110, section 9.3.8)
+	if strings.EqualFold(a.method, http.MethodTrace) || slices.Contains(a.overrides, http.MethodTrace) { // its answer is the request, credential and all (RFC 9110, section 9.3.8)
 		return deny(MethodNotAllowed, "TRACE is not carried.", nil)
 	}
 	if d := c.granted(c.tool, a); d != nil {
@@ -202,7 +202,7 @@ func (c *call) judgeEgress() *Denial {
 		c.step("egress", d, "")
 		return d
 	}
-	v := c.tool.Policy.Decide(c.target)
+	v := c.asked.judge(c.tool.Policy, c.target)
 	c.rec.Rule = v.Rule
 	if v.Path != "" {
 		c.rec.Path = v.Path

@@ -57,7 +57,7 @@ func stripHop(h http.Header, connection []string) {
 // of the connection that the tool made up.
 func private(name string) bool {
 	return foldedPrefix(name, "proxy-") || foldedPrefix(name, "toolgate-") || foldedPrefix(name, "x-forwarded-") ||
-		strings.EqualFold(name, "forwarded") || strings.EqualFold(name, "via")
+		strings.EqualFold(name, "forwarded") || strings.EqualFold(name, "via") || misleads(name)
 }
 
 // framingTwin reports whether a header that means nothing to HTTP becomes one that frames the message in servers that
@@ -97,7 +97,7 @@ func forbiddenTrailer(name string) bool {
 		"Transfer-Encoding", "Trailer", "Te", "Connection", "Upgrade", "Expect", "Cache-Control", "Max-Forwards", "Www-Authenticate":
 		return true
 	}
-	return private(name)
+	return private(name) || len(overridden(http.Header{textproto.CanonicalMIMEHeaderKey(name): {""}})) > 0
 }
 
 // isWebSocket reports whether an h1 request asks for a WebSocket (RFC 6455, section 4.1). No other upgrade is passed on.

@@ -31,6 +31,8 @@ func TestRequestHeaders(t *testing.T) {
 				"Toolgate-Other: 1",
 				"toolgate_authorization: Bearer twin",
 				"X-Forwarded-For: 1.2.3.4", "X-Forwarded-Host: evil.test", "X_Forwarded_Proto: http", "Forwarded: for=1.2.3.4", "Via: 1.1 tool",
+				"X-Original-URL: /admin", "X_Original_Uri: /admin", "X-Rewrite-Url: /admin", "X-Original-Host: evil.test", "X-Original-Method: DELETE",
+				"X_HTTP_Method_Override: DELETE", "X-HTTP_Method: DELETE", "X_Method-Override: DELETE",
 				"Keep-Alive: timeout=1000", "Keep_Alive: timeout=1000",
 				"TE: gzip, trailers",
 				"Trailer: X-Later",

@@ -138,7 +138,7 @@ func (c *call) against(g *Gates) Code {
 	if d := c.granted(tool, c.asked); d != nil {
 		return d.Code
 	}
-	if v := tool.Policy.Decide(c.target); v.Verdict != egress.Allow && g.snapshot.Mode != config.Report {
+	if v := c.asked.judge(tool.Policy, c.target); v.Verdict != egress.Allow && g.snapshot.Mode != config.Report {
 		return c.egressDenial(v.Code).Code
 	}
 	if c.target.Scheme == "http" && g.broker.Find(tool.Name, c.target.Host, c.target.Port) != nil {

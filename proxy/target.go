@@ -20,6 +20,7 @@ type ask struct {
 	method    string
 	path      string         // escaped, without query
 	within    *egress.Target // the tunnel that the request came through; of a captured one without TLS the port alone is known
+	overrides []string       // methods that the upstream may take for method
 	malformed error          // found while reading
 
 	proxyAuthorization    []string
@@ -94,6 +95,9 @@ func (a *ask) headers(r *http.Request) {
 	a.proxyAuthorization = r.Header["Proxy-Authorization"]
 	a.toolgateAuthorization = r.Header["Toolgate-Authorization"]
 	a.traceparent = r.Header.Get("Traceparent")
+	if !a.tunnel {
+		a.overrides = overridden(r.Header)
+	}
 }
 
 // target is gate 1: one canonical host per request, agreed on by every place that names one.
