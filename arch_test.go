@@ -37,7 +37,7 @@ var may = map[string][]string{
 	"redact/detect":              {"redact/detect/pattern"},
 	"redact/detect/pattern":      {},
 	"redact/known":               {"redact/detect"},
-	"broker":                     {"redact"},
+	"broker":                     {"redact", "redact/detect", "redact/known"},
 	"broker/awstest":             {},
 	"audit":                      {"redact"},
 	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact", "roots", "tracing/otlp"},

@@ -75,12 +75,12 @@ func (is *roleAssumer) assume(ctx context.Context, form url.Values, session stri
 	if most := start.Add(awsSession); most.Before(expires) { // whatever the service says: what was asked for
 		expires = most
 	}
-	return &Credential{
+	return (&Credential{
 		ref: Ref{Binding: is.binding, Kind: "aws", Audience: is.conf.RoleARN, Expires: expires},
 		put: &resigned{signing: is.sign, keys: keys, signer: v4.NewSigner(), now: is.now},
 		// An error of S3 repeats the request that it saw, token included.
 		value: keys.token, echoes: []redact.Secret{keys.secret},
-	}, nil
+	}).watched(), nil
 }
 
 // sessionKeys sign as a role for a while.

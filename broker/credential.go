@@ -3,9 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"net/textproto"
 	"slices"
 	"strings"
@@ -32,6 +30,7 @@ type Credential struct {
 	keep   int64           // in ns, until when it may be cached, where ref.Expires does not tell; 0: it does
 	hint   *string         // where on a request it goes, for the error of one on which it cannot be put
 	within int64           // end of what else it was had for, such as an actor token, in Unix seconds; 0: unknown
+	seen   *echoSet        // finds value and echoes; nil: not made yet
 	at     *entry          // its place in the cache, taken or not; nil for a kind that is not cached
 	x5t    string          // thumbprint of the certificate that the issuer bound it to; empty: none
 
@@ -41,11 +40,12 @@ type Credential struct {
 // newCredential makes one that is a header's value.
 func newCredential(ref Ref, header, prefix, value string) *Credential {
 	line := prefix + value
-	return &Credential{
+	c := &Credential{
 		ref:   ref,
 		put:   &inHeader{textproto.CanonicalMIMEHeaderKey(header), redact.New(line)},
 		value: redact.New(line[len(prefix):]), // the same bytes: there may be many
 	}
+	return c.watched()
 }
 
 // placed returns a copy that knows its place in the cache.
@@ -61,7 +61,7 @@ func (c *Credential) Same(o *Credential) bool { return c.value.Equal(o.value) }
 // After returns c for a request that was sent with old before: neither may be handed to the tool.
 func (c *Credential) After(old *Credential) *Credential {
 	d := *c
-	d.echoes = slices.Concat(c.echoes, []redact.Secret{old.value}, old.echoes)
+	d.echoes, d.seen = slices.Concat(c.echoes, []redact.Secret{old.value}, old.echoes), new(echoSet)
 	return &d
 }
 
@@ -86,53 +86,6 @@ func (c *Credential) ended(now time.Time) bool {
 
 // Ref returns the description.
 func (c *Credential) Ref() Ref { return c.ref }
-
-const echoed = "[REDACTED:credential]"
-
-// ScrubHeader replaces the credential's exact values wherever they stand in the header values of a response, and returns
-// how often it did.
-func (c *Credential) ScrubHeader(h http.Header) int {
-	n := 0
-	for _, s := range c.masked() {
-		n += scrub(h, s)
-	}
-	return n
-}
-
-// masked returns what is looked for in an answer, the longest first: one that is a part of another must not break it up.
-func (c *Credential) masked() []redact.Secret {
-	if len(c.echoes) == 0 {
-		return []redact.Secret{c.value}
-	}
-	all := append([]redact.Secret{c.value}, c.echoes...)
-	slices.SortStableFunc(all, func(a, b redact.Secret) int { return len(b.Reveal()) - len(a.Reveal()) })
-	return all
-}
-
-func scrub(h http.Header, s redact.Secret) int {
-	secret, n := s.Reveal(), 0
-	if secret == "" {
-		return 0
-	}
-	for _, values := range h {
-		for i, v := range values {
-			if m := strings.Count(v, secret); m > 0 {
-				values[i] = strings.ReplaceAll(v, secret, echoed)
-				n += m
-			}
-		}
-	}
-	return n
-}
-
-// ScrubBody returns a reader that gives a response's body with the credential's exact values masked, at the same length.
-// A compressed body hides what it repeats.
-func (c *Credential) ScrubBody(r io.Reader) io.Reader {
-	for _, s := range c.masked() {
-		r = redact.Mask(r, s)
-	}
-	return r
-}
 
 // Format writes the description for every verb and flag.
 func (c *Credential) Format(f fmt.State, _ rune) {

@@ -16,14 +16,14 @@ type onGitHub struct {
 
 func newGitHubCredential(ref Ref, scheme, token string) *Credential {
 	pair := base64.StdEncoding.EncodeToString([]byte("x-access-token:" + token))
-	return &Credential{
+	return (&Credential{
 		ref: ref, value: redact.New(token), echoes: []redact.Secret{redact.New(pair)},
 		put: &onGitHub{
 			scheme: scheme,
 			bearer: inHeader{"Authorization", redact.New("Bearer " + token)},
 			basic:  inHeader{"Authorization", redact.New("Basic " + pair)},
 		},
-	}
+	}).watched()
 }
 
 func (*onGitHub) body(*http.Request) int64 { return 0 }

@@ -154,10 +154,10 @@ func (is *placeholders) Issue(ctx context.Context, _ Subject) (*Credential, erro
 		put.list = append(put.list, replacement{p.text, redact.New(values[i]), p.surfaces})
 		echoes = append(append(echoes, values[i]), p.echoes(values[i])...)
 	}
-	return &Credential{
+	return (&Credential{
 		ref: Ref{Binding: is.binding, Kind: "placeholder"}, put: put,
 		value: redact.New(values[0]), hint: &is.hint, echoes: secrets(echoes, values[0]),
-	}, nil
+	}).watched(), nil
 }
 
 // echoes returns the further forms in which a value leaves.

@@ -53,9 +53,9 @@ func (s slot) credential(ref Ref, value string) *Credential {
 		c.echoes = secrets(slices.DeleteFunc(parts, func(p string) bool { return len(p) < shortest }), value)
 		return c
 	}
-	return &Credential{
+	return (&Credential{
 		ref: ref, put: &inQuery{s.query, redact.New(value)}, value: redact.New(value), echoes: secrets(escapes(value), value),
-	}
+	}).watched()
 }
 
 // newBasic makes a credential of a user and a password (RFC 7617, section 2). An upstream may repeat the password, or the header.
@@ -63,7 +63,7 @@ func newBasic(ref Ref, user, password string) *Credential {
 	pair := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 	c := newCredential(ref, "Authorization", "Basic ", pair)
 	c.value, c.echoes = redact.New(orElse(password, user)), []redact.Secret{redact.New(pair)}
-	return c
+	return c.watched()
 }
 
 // escapes returns the forms in which a value stands in URLs: as this package writes it, and as forms do.

@@ -107,6 +107,7 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	out := c.request(to.r, &to.body, upgrade)
 	if cred != nil {
 		defer c.letGo()
+		askPlain(out.Header)
 		if !c.applyCredential(ctx, to, out, cred) {
 			return
 		}
@@ -135,6 +136,10 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	dog.header(to.idle)
 	if cred != nil {
 		cred.ScrubHeader(res.Header)
+		if err := uncoded(res); err != nil && !bodiless(to.r, res) {
+			c.refuseRequest(to, c.failure(err))
+			return
+		}
 	}
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols:

@@ -1,0 +1,105 @@
+package broker
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/toolgate/toolgate/redact"
+	"github.com/toolgate/toolgate/redact/detect"
+	"github.com/toolgate/toolgate/redact/known"
+)
+
+// echoSet finds what an upstream must not hand to the tool. It is made when it is needed first, for all copies of a credential.
+type echoSet struct {
+	once sync.Once
+	set  *known.Set
+}
+
+// watched makes the credential's values known to the logs for as long as it is held, and returns it.
+func (c *Credential) watched() *Credential {
+	redact.Live(c.value)
+	for _, e := range c.echoes {
+		redact.Live(e)
+	}
+	c.seen = new(echoSet)
+	return c
+}
+
+// echo returns the set of the credential's values. It is its own, not one of all credentials: a tool must not learn, by what is
+// masked, whether a value is another tool's.
+func (c *Credential) echo() *known.Set {
+	seen := c.seen
+	if seen == nil {
+		seen = new(echoSet)
+	}
+	seen.once.Do(func() {
+		seen.set = known.New()
+		seen.set.Add(c.value)
+		for _, e := range c.echoes {
+			seen.set.Add(e)
+		}
+	})
+	return seen.set
+}
+
+const echoed = "[REDACTED:credential]"
+
+// ScrubHeader replaces the credential's values, in each form that package known knows, wherever they stand in the header values
+// of a response, and returns how often it did.
+func (c *Credential) ScrubHeader(h http.Header) int {
+	n, set := 0, c.echo()
+	var spans []detect.Span
+	for _, values := range h {
+		for i, v := range values {
+			if spans = set.Scan(spans[:0], []byte(v)); len(spans) > 0 {
+				var m int
+				values[i], m = cover(v, spans)
+				n += m
+			}
+		}
+	}
+	n += scrubShort(h, c.value)
+	for _, e := range c.echoes {
+		n += scrubShort(h, e)
+	}
+	return n
+}
+
+// cover writes one placeholder for spans that overlap or touch at both ends.
+func cover(v string, spans []detect.Span) (string, int) {
+	slices.SortFunc(spans, func(a, b detect.Span) int { return a.Start - b.Start })
+	var b strings.Builder
+	done, n := 0, 0
+	for _, s := range spans {
+		if s.Start >= done {
+			b.WriteString(v[done:s.Start] + echoed)
+			n++
+		}
+		done = max(done, s.End)
+	}
+	return b.String() + v[done:], n
+}
+
+// scrubShort replaces a value that is too short to be looked for in its forms.
+func scrubShort(h http.Header, s redact.Secret) int {
+	secret, n := s.Reveal(), 0
+	if secret == "" || len(secret) >= known.MinLength && len(secret) <= known.MaxLength {
+		return 0
+	}
+	for _, values := range h {
+		for i, v := range values {
+			if m := strings.Count(v, secret); m > 0 {
+				values[i] = strings.ReplaceAll(v, secret, echoed)
+				n += m
+			}
+		}
+	}
+	return n
+}
+
+// ScrubBody returns a reader that gives a response's body with the credential's values masked, in each form that package known
+// knows, at the same length. A compressed body hides what it repeats: take off its codings before.
+func (c *Credential) ScrubBody(r io.Reader) io.Reader { return redact.MaskKnown(r, c.echo()) }
