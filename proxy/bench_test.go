@@ -100,7 +100,7 @@ func BenchmarkDecision(b *testing.B) {
 	for _, size := range [][2]int{{10, 100}, {100, 1000}, {1000, 10_000}} {
 		b.Run(fmt.Sprintf("manifests=%d/domains=%d", size[0], size[1]), func(b *testing.B) {
 			gates, calls := decisionLoad(b, size[0], size[1])
-			c := &call{gates: gates}
+			c := &call{gates: gates, asked: &ask{}}
 			b.ReportAllocs()
 			runtime.GC() // what is left of the preparation must not be charged to the decisions
 			before, i := processCPU(b), 0
@@ -116,7 +116,7 @@ func BenchmarkDecision(b *testing.B) {
 
 func TestDecisionDoesNotAllocate(t *testing.T) {
 	gates, calls := decisionLoad(t, 10, 100)
-	c, i := &call{gates: gates}, 0
+	c, i := &call{gates: gates, asked: &ask{}}, 0
 	allocs := testing.AllocsPerRun(1000, func() {
 		if d := calls[i%len(calls)].run(c); d != nil {
 			t.Fatal(calls[i%len(calls)], d.Code)
