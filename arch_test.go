@@ -67,7 +67,7 @@ var testsMay = map[string][]string{
 	".":                          {"config"},
 	"identity":                   {"devissuer"},
 	"broker":                     {"broker/awstest", "devissuer"},
-	"proxy":                      {"devissuer"},
+	"proxy":                      {"devissuer", "tracing/otlp"},
 	"killswitch/bus":             {"killswitch/bus/bustest"},
 	"cmd/sidecar":                {"devissuer", "killswitch/bus/bustest"},
 	"deploy/helm":                {"config", "inject/pod", "inject/settings"},
