@@ -70,6 +70,9 @@ func plantedEnv(home string) []string {
 	} {
 		env = append(env, name+"="+ambient)
 	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		env = append(env, name+"="+service)
+	}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
 		proxy := "http://" + ambient + ":" + ambient + "@169.254.169.254:80"
 		env = append(env, name+"="+proxy, strings.ToLower(name)+"="+proxy)

@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -34,7 +35,8 @@ func newPKI(t *testing.T) pki {
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "upstream"}, DNSNames: append([]string{"*.test"}, cloudHosts...),
-		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, // of a collector
+		NotBefore:   ca.NotBefore, NotAfter: ca.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	caDER := must[[]byte](t)(x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey))
