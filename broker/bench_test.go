@@ -108,12 +108,13 @@ func TestHitDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A credential takes little more than what is its own: the token, and who it is for.
+// A credential takes what is its own, the token and who it is for, and about a kilobyte by which it is known in all its forms where
+// something is logged.
 func TestHeldIsSmall(t *testing.T) {
 	const n, heldToken = 5000, 400
 	at := heap()
 	br := hold(t, n, heldToken)
-	if per := (heap() - at) / n; per > 750+heldToken {
+	if per := (heap() - at) / n; per > 1750+heldToken {
 		t.Errorf("%d bytes for a credential of %d", per, heldToken)
 	}
 	runtime.KeepAlive(br)
