@@ -54,6 +54,7 @@ func TestRequestHeaders(t *testing.T) {
 					t.Errorf("%d values of Authorization, expected the binding's", len(auth))
 				}
 				delete(req.Header, "Authorization")
+				want["Accept-Encoding"] = []string{"identity"} // a coding would hide what repeats the credential
 			}
 			for name, values := range req.Header {
 				if !slices.Equal(values, want[name]) {
@@ -78,6 +79,9 @@ func TestNothingIsAddedToARequest(t *testing.T) {
 		l.do(r, req)
 		up := got.last(t)
 		up.Header.Del("Authorization")
+		if r.scheme == "https" && up.Header.Get("Accept-Encoding") == "identity" {
+			up.Header.Del("Accept-Encoding") // of a brokered target only
+		}
 		if len(up.Header) != 0 {
 			t.Errorf("the upstream got %v", up.Header)
 		}

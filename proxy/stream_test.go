@@ -258,22 +258,41 @@ func TestHTTP10Client(t *testing.T) {
 	}
 }
 
-func TestCompressedBodiesPassUntouched(t *testing.T) {
+// TestCompressedBodies: they pass untouched, but for those of brokered targets, which are decoded and looked into.
+func TestCompressedBodies(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = io.WriteString(z, strings.Repeat("hello ", 1000))
 	_ = z.Close()
 	overRoutes(t, func(t *testing.T, l *lab, r route) {
 		l.mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
-			if got := req.Header["Accept-Encoding"]; len(got) != 1 || got[0] != "gzip, br" {
+			want := "gzip, br"
+			if r.scheme == "https" {
+				want = "identity"
+			}
+			if got := req.Header["Accept-Encoding"]; len(got) != 1 || got[0] != want {
 				t.Errorf("Accept-Encoding %q", got)
 			}
 			w.Header().Set("Content-Encoding", "gzip")
-			_, _ = w.Write(zipped.Bytes())
+			w.Header().Set("Etag", `"v1"`)
+			if r.scheme != "https" {
+				_, _ = w.Write(zipped.Bytes())
+				return
+			}
+			z := gzip.NewWriter(w)
+			_, _ = io.WriteString(z, "you sent "+req.Header.Get("Authorization"))
+			_ = z.Close()
 		})
 		req, _ := http.NewRequest("GET", l.on(r, "/"), nil)
 		req.Header.Set("Accept-Encoding", "gzip, br")
 		res := l.do(r, req)
+		if r.scheme == "https" {
+			body, err := io.ReadAll(res.Body)
+			if err != nil || !strings.HasPrefix(string(body), "you sent Bearer [REDACTED:credential]*") || res.Header.Get("Content-Encoding") != "" || res.Header.Get("Etag") != `W/"v1"` {
+				t.Errorf("%.300q; header %v; %v", body, res.Header, err)
+			}
+			return
+		}
 		if body, err := io.ReadAll(res.Body); err != nil || !bytes.Equal(body, zipped.Bytes()) || res.Header.Get("Content-Encoding") != "gzip" {
 			t.Errorf("%d bytes, expected %d; header %v; %v", len(body), zipped.Len(), res.Header, err)
 		}

@@ -95,11 +95,13 @@ func NewRules(r Rules) (*Scrubber, error) {
 	return s, nil
 }
 
-// NewScrubber returns a Scrubber for key names alone.
+// NewScrubber returns a Scrubber for these fields, as of Rules, and DefaultClasses. What begins with "$" and is no path is a key name.
 func NewScrubber(fields []string) *Scrubber {
 	s := &Scrubber{fields: make(map[string]bool, len(fields))}
 	for _, f := range fields {
-		if n := normalise(f); n != "" {
+		if p, err := parsePath(f); err == nil && strings.HasPrefix(f, "$") {
+			s.paths = append(s.paths, p)
+		} else if n := normalise(f); n != "" {
 			s.fields[n] = true
 		}
 	}

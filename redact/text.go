@@ -40,7 +40,7 @@ func (p *pass) text(s string) string {
 
 // oneURL reports whether a payload's string is a URL. Of one, every parameter's value is masked; of those in a longer text package detect
 // finds what lets its bearer in.
-func oneURL(s string) bool { return strings.IndexAny(strings.TrimSpace(s), " \t\r\n\"'<>\\") < 0 }
+func oneURL(s string) bool { return !strings.ContainsAny(strings.TrimSpace(s), " \t\r\n\"'<>\\") }
 
 // What a text has that deserves a closer look.
 const (
