@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -142,12 +143,22 @@ func TestSpansOfACall(t *testing.T) {
 	})
 	var told http.Header
 	l.mux.HandleFunc("/p", func(_ http.ResponseWriter, r *http.Request) { told = r.Header })
+	l.mux.HandleFunc("/unlisted", func(_ http.ResponseWriter, r *http.Request) { told = r.Header })
 	_, flush := l.traced(tracing.Options{SampleRatio: 0})
 	if s := l.ask(l.client(l.token, false), "POST", l.url("https", "bound.ok.test", "/p?q=1"), "x", "Traceparent", toolTraceparent, "Tracestate", "a=1, b=2"); s != 200 {
 		t.Fatal(s)
 	}
-	r := l.next()
-	spans := byName(t, flush())
+	r, toldBound := l.next(), told
+	if s := l.ask(l.client(l.token, false), "GET", l.url("http", "plain.ok.test", "/unlisted"), "", "Traceparent", strings.Replace(toolTraceparent, "0af", "fff", 1)); s != 200 {
+		t.Fatal(s)
+	}
+	l.next()
+	if got := told.Get("Traceparent"); got != strings.Replace(toolTraceparent, "0af", "fff", 1) {
+		t.Errorf("an upstream that is not listed was told %q", got)
+	}
+	told = toldBound
+	all := flush()
+	spans := byName(t, slices.DeleteFunc(all, func(s *trace.Span) bool { return hex.EncodeToString(s.TraceId) != toolTrace }))
 	call := spans["execute_tool t1"]
 	if len(spans) != 4 || call == nil {
 		t.Fatalf("spans %v", spans)
