@@ -57,7 +57,8 @@ func TestState(t *testing.T) {
 }
 
 func TestIDs(t *testing.T) {
-	if newSpanID() == newSpanID() || newTraceID() == newTraceID() || newSpanID() == [8]byte{} {
+	a, b := newSpanID(), newSpanID()
+	if x, y := newTraceID(), newTraceID(); a == b || x == y || a == [8]byte{} || x == [16]byte{} {
 		t.Error("ids repeat")
 	}
 }
