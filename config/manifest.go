@@ -51,8 +51,33 @@ func (l *loader) manifest(path string, doc *document) *manifest {
 	t.InputSchemaRef, t.InputFields = in.V, l.inputFields(in, path)
 	t.OutputSchemaRef = choose(l, raw.OutputSchemaRef, raw.OutputSchema, "outputSchemaRef", "output_schema").V
 	t.Policy = l.policy(&raw.Egress.V)
-	t.Scrubber = redact.NewScrubber(t.RedactFields)
+	t.Scrubber = l.scrubber(&raw.Observability.V)
 	return &manifest{tool: t, raw: raw, sound: len(l.mistakes) == before}
+}
+
+// scrubber masks what the manifest says. A path that is none is a mistake: as a name it would mask nothing.
+func (l *loader) scrubber(raw *rawObservability) *redact.Scrubber {
+	rules := redact.Rules{}
+	for _, f := range raw.RedactFields.V {
+		if _, err := redact.NewRules(redact.Rules{Fields: []string{f.V}}); f.ok && err != nil {
+			l.errorf(f.at, "found %s, expected a field's name or a path such as $.order.items[*].name: %v", quote(f.V), err)
+		} else if f.ok {
+			rules.Fields = append(rules.Fields, f.V)
+		}
+	}
+	if raw.RedactClasses.ok {
+		rules.Classes = []string{}
+		for _, f := range raw.RedactClasses.V {
+			if f.ok {
+				rules.Classes = append(rules.Classes, string(f.V))
+			}
+		}
+	}
+	s, err := redact.NewRules(rules)
+	if err != nil { // every part of it was looked at
+		return redact.NewScrubber(nil)
+	}
+	return s
 }
 
 // traceFieldNames are the trace fields that a call can carry, in the spellings that manifests use.

@@ -43,8 +43,9 @@ type rawRule struct {
 }
 
 type rawObservability struct {
-	RequiredTraceFields field[[]field[string]] `key:"requiredTraceFields" doc:"Fields that a call must carry: run_id, actor_id, policy_version, …"`
-	RedactFields        field[[]field[string]] `key:"redactFields" doc:"Names of JSON fields that are masked wherever a payload is printed, at any depth."`
+	RequiredTraceFields field[[]field[string]]      `key:"requiredTraceFields" doc:"Fields that a call must carry: run_id, actor_id, policy_version, …"`
+	RedactFields        field[[]field[string]]      `key:"redactFields" doc:"Fields that are masked wherever a payload is printed: names, at any depth, or paths such as $.order.items[*].name."`
+	RedactClasses       field[[]field[redactClass]] `key:"redactClasses" doc:"Classes of personal data that are masked there by their form. Missing: card, iban and ssn; an empty list masks none."`
 }
 
 type rawPermissions struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/identity"
 	"github.com/toolgate/toolgate/killswitch/signals"
+	"github.com/toolgate/toolgate/redact"
 )
 
 // patterned is a string type whose text must match a regular expression; the JSON Schema carries the same one.
@@ -162,6 +163,11 @@ func (capabilityClass) values() []string {
 	return []string{"read_public", "read_private", "read_untrusted", "write_side_effect", "external_communication",
 		"browser_or_code", "memory_write", "credential_use"}
 }
+
+// redactClass is a class of personal data.
+type redactClass string
+
+func (redactClass) values() []string { return redact.Classes() }
 
 type sideEffects string
 

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/toolgate/toolgate/redact/detect"
@@ -70,6 +71,9 @@ type Rules struct {
 	// Classes are those of detect.PII that are masked besides; nil means DefaultClasses, and an empty list none.
 	Classes []string
 }
+
+// Classes returns the classes of personal data that Rules may name.
+func Classes() []string { return slices.Clone(detect.PII) }
 
 // NewRules returns the Scrubber for these rules. The error names a path or class that is none.
 func NewRules(r Rules) (*Scrubber, error) {
