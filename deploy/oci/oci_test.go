@@ -185,7 +185,7 @@ func copyOfModule(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path := range strings.FieldsSeq(string(out)) {
+	for _, path := range slices.Sorted(strings.FieldsSeq(string(out))) { // a folder before those in it
 		folder := strings.TrimPrefix(path, module+"/")
 		if _, err := os.Stat(filepath.Join(dir, folder)); err == nil {
 			continue // with its parent
