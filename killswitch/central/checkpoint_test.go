@@ -19,7 +19,7 @@ import (
 func TestLargeCheckpoint(t *testing.T) {
 	l := newLab(t)
 	s := l.ready(l.service(nil))
-	const n = 60
+	const n = 40
 	for i := range n {
 		var tools []string
 		for range 1200 {
