@@ -365,8 +365,10 @@ func staleUpstream(t *testing.T) (l *lab, at string, requests func() []got) {
 	var mu sync.Mutex
 	var all []got
 	conns := 0
+	ready := make(chan struct{})
 	l, at = rawUpstream(t, func(c net.Conn) {
 		defer c.Close()
+		<-ready // l is there
 		mu.Lock()
 		conns++
 		first := conns == 1
@@ -396,6 +398,7 @@ func staleUpstream(t *testing.T) (l *lab, at string, requests func() []got) {
 		raw := f.allowed("raw.ok.test:")
 		f.config = replaceOnce(f.config, "targets: [", `targets: ["`+raw+`", `)
 	})
+	close(ready)
 	return l, at, func() []got { mu.Lock(); defer mu.Unlock(); return append([]got(nil), all...) }
 }
 
