@@ -183,11 +183,8 @@ func (c *TokenExchange) bind(bd *Binding, in *opening) (*bound, error) {
 	if err != nil {
 		return nil, err
 	}
-	revoker, err := newRevoker(&is.tokenClient, place{c.RevocationURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, in.endpoints)
-	if err != nil {
-		return nil, err
-	}
-	return &bound{issuer: is, revoker: revoker, cached: true, maxTTL: c.MaxTTL, deadline: 2*c.Timeout + maxRetryWait}, nil
+	at := place{c.RevocationURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}
+	return is.bound(is, at, bound{maxTTL: c.MaxTTL, deadline: 2*c.Timeout + maxRetryWait}, in)
 }
 
 func (c *TokenExchange) validate() error {

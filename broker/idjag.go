@@ -71,11 +71,8 @@ func (c *IDJAG) bind(bd *Binding, in *opening) (*bound, error) {
 	if is.tokenClient, err = newTokenClient(bd.Name, c.TokenURL, c.CAFile, c.ClientAuth, c.Timeout, in); err != nil {
 		return nil, err
 	}
-	revoker, err := newRevoker(&is.tokenClient, place{c.RevocationURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}, in.endpoints)
-	if err != nil {
-		return nil, err
-	}
-	return &bound{issuer: is, revoker: revoker, cached: true, maxTTL: c.MaxTTL, deadline: 2 * (3*c.Timeout + 2*maxRetryWait)}, nil
+	at := place{c.RevocationURL, c.CAFile, c.ClientAuth.CertFile, c.ClientAuth.CertKeyFile}
+	return is.bound(is, at, bound{maxTTL: c.MaxTTL, deadline: 2 * (3*c.Timeout + 2*maxRetryWait)}, in)
 }
 
 // firstLeg is the exchange at the identity provider. It has no actor of its own where none is configured, and is no impersonation

@@ -52,6 +52,16 @@ func newTokenClient(binding, tokenURL, caFile string, c ClientAuth, timeout time
 	return tokenClient{binding: binding, ep: ep, auth: auth, timeout: timeout, now: in.now, last: new(atomic.Pointer[scopeList])}, err
 }
 
+// bound completes what is known of a binding whose tokens is has from t, and whose dropped ones are ended at the place at, if it has a URL.
+func (t *tokenClient) bound(is Issuer, at place, b bound, in *opening) (*bound, error) {
+	revoker, err := newRevoker(t, at, in.endpoints)
+	if err != nil {
+		return nil, err
+	}
+	b.issuer, b.revoker, b.cached = is, revoker, true
+	return &b, nil
+}
+
 func (t *tokenClient) breaker() *breaker { return &t.ep.breaker }
 
 // issue asks with the form of build, with one retry at most. build is called for each attempt.
