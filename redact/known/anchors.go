@@ -14,6 +14,8 @@ const (
 	smallest = 15
 	// sparse is how many bits of the filter there are for one of the table: the filter is to be nearly empty, the table full.
 	sparse = 4
+	// rare is how many forms may have the same place of the table for an anchor to be taken; crowd is as far as they are counted.
+	rare, crowd = 3, 64
 )
 
 // anchors finds the forms that have a stretch of eight bytes in them. A filter of bits keeps nearly all of a text from the table. Bits
@@ -73,22 +75,22 @@ func (a *anchors) tag(hash uint64) uint16 { return uint16(hash >> (a.shift - 16)
 // place returns where the table has the first entry of an anchor, among others.
 func (a *anchors) place(anchor uint64) *int32 { return &a.first[anchor*spread>>a.shift>>sparse] }
 
-// choose picks the anchor that the fewest other forms have: the beginnings of tokens are often all the same.
+// choose picks the anchor that the fewest other forms have: the beginnings of tokens are often all the same, and some have the same
+// end. It looks at the end first, then at ever smaller parts of the secret, and takes the first that is rare.
 func (a *anchors) choose(f *form, value string) placed {
 	var best placed
 	fewest := 1 << 30
 	last := f.last(value)
-	for _, at := range [...]int{last, last * 3 / 4, last / 2, last / 4, 0} {
-		at = f.align(at)
-		n := 0
-		for i := *a.place(f.anchor(value, at)); i != 0 && n < fewest; i = a.entries[i].next {
-			n++
-		}
-		if n < fewest {
-			best, fewest = placed{form: f.number, at: uint32(at)}, n
-		}
-		if n == 0 {
-			break
+	for part := 1; part <= 32 && fewest > rare; part *= 2 {
+		for k := max(part-1, 1); k > 0 && fewest > rare; k -= 2 {
+			at := f.align(last * k / part)
+			n := 0
+			for i := *a.place(f.anchor(value, at)); i != 0 && n < min(fewest, crowd); i = a.entries[i].next {
+				n++
+			}
+			if n < fewest {
+				best, fewest = placed{form: f.number, at: uint32(at)}, n
+			}
 		}
 	}
 	return best

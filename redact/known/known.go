@@ -5,7 +5,7 @@
 // it takes off containers and encodings before, layer by layer, and asks at each. It is exact: a secret in other case, or
 // with something in between, is not found.
 //
-// Memory: a secret's value is not copied; what is kept for it is about half a kilobyte, whatever its length. There are no more
+// Memory: a secret's value is not copied; what is kept for it is about 400 bytes, whatever its length. There are no more
 // than MaxSecrets.
 //
 // It imports the type of spans from package detect and nothing else, and every package of this module may import it.
