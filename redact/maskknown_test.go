@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/toolgate/toolgate/redact/corpustest"
 	"github.com/toolgate/toolgate/redact/known"
 )
 
@@ -44,12 +45,12 @@ func TestMaskKnownAtEverySplit(t *testing.T) {
 				t.Fatalf("%s at %d: %v\n%s\n%s", name, i, err, in, got)
 			}
 			plain := string(got) + html.UnescapeString(string(got)) + lenientPercent(string(got)) + unbase64(string(got)) + unescapeJSON(string(got))
-			if common(liveToken, plain) >= 8 {
+			if corpustest.Common(liveToken, plain) >= 8 {
 				t.Fatalf("%s at %d: %s", name, i, got)
 			}
 		}
 		got, err := io.ReadAll(MaskKnown(&pieced{text: []byte(in)}, set))
-		if err != nil || len(got) != len(in) || common(liveToken, string(got)+lenientPercent(string(got))+unbase64(string(got))) >= 8 {
+		if err != nil || len(got) != len(in) || corpustest.Common(liveToken, string(got)+lenientPercent(string(got))+unbase64(string(got))) >= 8 {
 			t.Errorf("%s byte by byte: %v %s", name, err, got)
 		}
 	}

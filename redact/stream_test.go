@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/redact/corpustest"
 )
 
 // liveToken is put together so that the source holds no string that looks like a key.
@@ -85,13 +87,13 @@ func TestKnownInEveryCarrier(t *testing.T) {
 	for _, c := range carriers {
 		for _, text := range []string{liveToken, "it is " + liveToken + " and more", base64.StdEncoding.EncodeToString([]byte("user:" + liveToken))} {
 			out := c.read(c.mask(s, text))
-			if common(liveToken, out+unbase64(out)) >= 8 {
+			if corpustest.Common(liveToken, out+unbase64(out)) >= 8 {
 				t.Errorf("%s: %s", c.name, out)
 			}
 		}
 	}
 	for _, text := range []string{Text("x " + liveToken), URL("https://h.example/bot" + liveToken + "/send"), Error(io.ErrUnexpectedEOF), headerValue("User-Agent", liveToken)} {
-		if common(liveToken, text) >= 8 {
+		if corpustest.Common(liveToken, text) >= 8 {
 			t.Error(text)
 		}
 	}
