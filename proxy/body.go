@@ -3,9 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
-	"log/slog"
 	"mime"
 	"net/http"
 	"strings"
@@ -130,33 +128,25 @@ func (b *requestBody) failed() error {
 	return b.err
 }
 
-// describeInput notes what the request's body was like, and logs its redacted form where the config asks for it.
+// describeInput notes what the request's body was like.
 func (c *call) describeInput(to *client) {
-	r, b := to.r, &to.body
+	b := &to.body
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c.rec.BytesOut += b.tee.n // a WebSocket has counted its own
-	c.rec.InputType = mediaType(r.Header.Get("Content-Type"))
-	if len(b.tee.kept) > 0 && b.whole && b.tee.all() {
+	c.rec.InputType = mediaType(to.r.Header.Get("Content-Type"))
+	if len(b.tee.kept) > 0 && b.whole && b.tee.all() && described(to.r.Header.Get("Content-Type")) {
 		c.rec.InputShape = redact.Shape(b.tee.kept, c.tool.InputFields)
-	}
-	if c.gates.snapshot.Log.Payloads {
-		c.logPayload(r, b)
 	}
 }
 
-func (c *call) logPayload(r *http.Request, b *requestBody) {
-	res := redact.Result{Text: fmt.Sprintf("[%d bytes, not kept]", b.tee.n), Status: redact.StatusFailedClosed}
-	if b.tee.limit > 0 || b.tee.n == 0 {
-		res = c.tool.Scrubber.Body(r.Header.Get("Content-Type"), b.tee.kept, b.whole && b.tee.all())
-	}
-	c.rec.RedactionStatus, c.rec.RedactionCounts = res.Status, res.Counts
-	for class, n := range res.Counts {
-		c.proxy.metrics.redacted(class, n)
-	}
-	c.proxy.log.LogAttrs(context.Background(), slog.LevelInfo, "payload", slog.String("decision_id", c.rec.ID),
-		slog.String("tool", c.tool.Name), slog.String("method", r.Method), slog.String("host", c.target.Host), slog.String("url", redact.URL(r.URL.String())),
-		slog.Any("header", redact.Headers(r.Header)), slog.String("body", res.Text))
+// taken returns what is kept of the body, and ends the keeping.
+func (b *requestBody) taken() (t tee, whole bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t, whole = b.tee, b.whole
+	b.tee = tee{n: t.n}
+	return t, whole
 }
 
 // described reports whether a body of this media type can be told by its fields.

@@ -95,6 +95,8 @@ func safeAny(x any) slog.Value {
 			return slog.StringValue(text)
 		}
 		return slog.StringValue("[" + panicked + "]")
+	case Excerpt:
+		return slog.StringValue(x.text)
 	case http.Header:
 		return Headers(x)
 	case *url.URL:
