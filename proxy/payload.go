@@ -90,7 +90,7 @@ func (c *call) logPayloads(to *client) {
 // logPayload prints one line, and adds to the record what it masked.
 func (c *call) logPayload(direction string, h http.Header, t *tee, whole bool, more ...slog.Attr) {
 	attrs := append(make([]slog.Attr, 0, 16), slog.String("decision_id", c.rec.ID), slog.String("tool", c.tool.Name), slog.String("direction", direction))
-	attrs = append(append(attrs, more...), slog.Any("header", redact.Headers(h)))
+	attrs = append(append(attrs, more...), slog.Attr{Key: "header", Value: redact.HeadersOnce(h)})
 	if kind := mediaType(h.Get("Content-Type")); kind != "" {
 		attrs = append(attrs, slog.String("type", kind))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -31,11 +32,13 @@ func Readable(contentType string) bool {
 }
 
 // Ruleset returns name and version of the rules for vendors' tokens, such as "gitleaks v8.30.1".
-func Ruleset() string {
+func Ruleset() string { return ruleset() }
+
+var ruleset = sync.OnceValue(func() string {
 	name, version, _ := strings.Cut(secretsOnly().Rules(), " ")
 	name, _, _ = strings.Cut(strings.TrimPrefix(name, "github.com/zricethezav/"), "/")
 	return name + " " + version
-}
+})
 
 // maxExcerpted bounds what is decoded and read for an excerpt.
 const maxExcerpted = 64 << 10
