@@ -252,6 +252,60 @@ func TestPayloadsOfPartsAreNotShown(t *testing.T) {
 	}
 }
 
+// An answer that the sidecar refuses to pass on is told of, without its body; so is a request without one.
+func TestPayloadsOfARefusedAnswer(t *testing.T) {
+	l := newLab(t)
+	l.mux.HandleFunc("/ok/x", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Encoding", "compress")
+		_, _ = io.WriteString(w, carriers()["application/json"])
+	})
+	res, err := l.client(l.token, false).Post(l.url("https", "bound.ok.test", "/ok/x"), "application/json", strings.NewReader(carriers()["application/json"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	rec := l.next()
+	lines := l.payloads(rec.str("id"))
+	if res.StatusCode != http.StatusBadGateway || lines["request"] == nil || lines["response"]["status"] != 200.0 || lines["response"]["body"] != "" || lines["response"]["truncated"] != true {
+		t.Errorf("%d: %v", res.StatusCode, lines)
+	}
+	if rec["redaction_status"] != "partial" {
+		t.Errorf("the record says %v", rec["redaction_status"])
+	}
+	l.noSecrets("refused")
+}
+
+// A WebSocket has no body, and leaves no line.
+func TestPayloadsOfAWebSocket(t *testing.T) {
+	l := newLab(t)
+	l.mux.HandleFunc("/ok/ws", func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"+planted["password"])
+		_ = conn.Close()
+	})
+	req, _ := http.NewRequest(http.MethodGet, l.url("https", "ruled.ok.test", "/ok/ws"), nil)
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "websocket")
+	req.Header.Set("Sec-WebSocket-Version", "13")
+	req.Header.Set("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+	res, err := l.client(l.token, false).Do(req)
+	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%v, %v", res, err)
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	rec := l.next()
+	if lines := l.payloads(rec.str("id")); len(lines) != 0 || rec["redaction_status"] != nil {
+		t.Errorf("%v, %v", lines, rec)
+	}
+	l.noSecrets("a WebSocket")
+}
+
 // Where the memory for it is taken, a body is not logged, counted, and carried all the same.
 func TestPayloadsWithoutMemory(t *testing.T) {
 	l := newLab(t)
