@@ -262,6 +262,14 @@ func (p *pass) eachRun(s string, bad func(plain string) bool) string {
 			end++
 		}
 		word := s[i:end]
+		if joined, stop := joinLines(s, i, end); stop > end {
+			if plain, ok := decodeRun(joined); ok && bad(plain) {
+				b.WriteString(s[done:i])
+				b.WriteString(p.count(maskEncoded))
+				done, i = stop, stop
+				continue
+			}
+		}
 		for end < len(s) && s[end] == '=' {
 			end++
 		}
