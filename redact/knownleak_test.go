@@ -254,7 +254,7 @@ func TestHeldSecretInPayloads(t *testing.T) {
 			t.Run(shape+" in "+w.name, func(t *testing.T) {
 				atEverySplit(t, w.wrap(secret), secret, w.form(secret), func(r io.Reader) string {
 					var out bytes.Buffer
-					if _, err := NewScrubber(nil).Copy(&out, r, w.contentType, w.coding); err != nil {
+					if _, err := new(Scrubber).Copy(&out, r, w.contentType, w.coding); err != nil {
 						t.Fatal(err)
 					}
 					return out.String()
@@ -300,7 +300,7 @@ func TestHeldSecretAtEndsOfBlocks(t *testing.T) {
 	for _, form := range []string{secret, wrapped64(20, "\n")(secret)} {
 		for before := maxBlock - len(form) - 8; before <= maxBlock+8; before++ {
 			in := strings.Repeat("seven l\n", before/8) + strings.Repeat("x", before%8) + "\n" + form + "\n" + strings.Repeat("some more\n", 200)
-			out := NewScrubber(nil).Body("text/plain", []byte(in), true)
+			out := new(Scrubber).Body("text/plain", []byte(in), true)
 			if l := readable(secret, b64own(base64.StdEncoding, "user:")(secret), strings.ReplaceAll(out.Text, "seven l\n", "")); l != "" {
 				t.Fatalf("%d bytes before it: %s", before, l)
 			}
@@ -317,7 +317,7 @@ func TestWrappedBase64(t *testing.T) {
 	long := func(s string) string { return wrapped64(64, "\r\n")(strings.Repeat("nothing of note. ", 8) + s) }
 	for text, kept := range map[string]bool{long("password=hun7er2-and-more "): false, long("nothing here"): true, "one line of sixteen\nwords_of_sixteen\nwords_of_sixteen\n": true} {
 		in := "attached:\r\n\r\n" + text + "\r\nregards"
-		out := NewScrubber(nil).Body("text/plain", []byte(in), true).Text
+		out := new(Scrubber).Body("text/plain", []byte(in), true).Text
 		if (out == in) != kept || !strings.HasPrefix(out, "attached:") || !strings.HasSuffix(out, "regards") {
 			t.Errorf("%q", out)
 		}

@@ -97,3 +97,10 @@ func (m *knownReader) fill(n int) {
 	}
 	m.ready, m.sent = m.out, open
 }
+
+// maskOf returns the placeholder, cut or filled to n bytes.
+func maskOf(n int) []byte {
+	m := bytes.Repeat([]byte("*"), n)
+	copy(m, placeholder)
+	return m
+}
