@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/redact/corpustest"
 	"github.com/toolgate/toolgate/redact/known"
 )
 
@@ -194,14 +195,14 @@ func unescapeAll(s string) string {
 
 // readable says how a secret can be read in a text, by the definition that scores have, or returns "".
 func readable(secret, form, shown string) string {
-	if n := common(form, shown); n >= max(8, (len(form)+1)/2) {
+	if n := corpustest.Common(form, shown); n >= max(8, (len(form)+1)/2) {
 		return fmt.Sprintf("%d of %d bytes as it was sent", n, len(form))
 	}
 	texts, seen := []string{shown}, map[string]bool{shown: true}
 	for range 3 {
 		var next []string
 		for _, text := range texts {
-			if n := common(secret, text); n >= max(8, (len(secret)+1)/2) {
+			if n := corpustest.Common(secret, text); n >= max(8, (len(secret)+1)/2) {
 				return fmt.Sprintf("%d of %d bytes in %.200q", n, len(secret), text)
 			}
 			for _, r := range readings(text) {
