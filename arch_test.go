@@ -40,7 +40,7 @@ var may = map[string][]string{
 	"broker":                     {"redact", "redact/detect", "redact/known"},
 	"broker/awstest":             {},
 	"audit":                      {"redact"},
-	"audit/ship":                 {"audit", "redact", "tracing/otlp"},
+	"audit/ship":                 {"audit", "tracing/otlp"},
 	"config":                     {"broker", "egress", "identity", "killswitch", "killswitch/ledger", "killswitch/signals", "redact", "roots", "tracing/otlp"},
 	"tracing":                    {"audit", "redact", "tracing/otlp"},
 	"tracing/otlp":               {},

@@ -190,7 +190,7 @@ func (m *Metrics) Broker(e broker.Event) {
 		return
 	}
 	m.exchanges.WithLabelValues(e.Binding, e.Result).Inc()
-	m.exchange.Observe(e.Duration.Seconds())
+	observe(m.exchange, e.Duration, e.Trace)
 }
 
 // Handler serves the metrics, with exemplars where the scraper asks for OpenMetrics.

@@ -11,7 +11,6 @@ import (
 	resource "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/toolgate/toolgate/audit"
-	"github.com/toolgate/toolgate/redact"
 )
 
 // named is what of a line is repeated beside it, so that a backend can find and sort lines without reading them.
@@ -123,12 +122,12 @@ func id(text string, size int) []byte {
 // attributes leave out what is empty.
 type attributes []*common.KeyValue
 
-// maxValue bounds a text: of a file, lines are what whoever can write it has written.
+// maxValue bounds a text: of a file, lines are what whoever can write it has written. What is shorter stands in the body as well.
 const maxValue = 256
 
 func (a *attributes) text(key, value string) {
 	if value != "" && len(value) <= maxValue {
-		*a = append(*a, &common.KeyValue{Key: key, Value: &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: redact.Text(value)}}})
+		*a = append(*a, &common.KeyValue{Key: key, Value: &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: value}}})
 	}
 }
 
