@@ -115,6 +115,17 @@ func TestRecordsToCollector(t *testing.T) {
 				t.Errorf("verify: %s", out)
 			}
 			first, call := got[0], got[1]
+			if jq, err := exec.LookPath("jq"); err == nil {
+				export := ""
+				for _, ld := range append(sink.AllLogs(), sink.AllLogs()...) { // what arrives twice counts once
+					export += string(must[[]byte](t)((&plog.JSONMarshaler{}).MarshalLogs(ld))) + "\n"
+				}
+				cmd := exec.Command(jq, "-rs", "--arg", "chain", attribute(first, "toolgate.audit.chain"), exportQuery(t))
+				cmd.Stdin = strings.NewReader(export)
+				if out, err := cmd.Output(); err != nil || string(out) != s.stdout.String() {
+					t.Errorf("the page's jq: %v\n%s", err, out)
+				}
+			}
 			chain := attribute(first, "toolgate.audit.chain")
 			if first.EventName() != "toolgate.audit.start" || call.EventName() != "toolgate.audit.request" || chain == "" || attribute(call, "toolgate.audit.chain") != chain {
 				t.Errorf("%s, %s of chain %q", first.EventName(), call.EventName(), chain)
@@ -136,6 +147,18 @@ func TestRecordsToCollector(t *testing.T) {
 			}
 		})
 	}
+}
+
+// exportQuery is how docs/audit.md takes bodies out of what a collector has written.
+func exportQuery(t *testing.T) string {
+	t.Helper()
+	page := string(must[[]byte](t)(os.ReadFile("../../docs/audit.md")))
+	_, rest, _ := strings.Cut(page, "jq -rs --arg chain \"$CHAIN\" '")
+	query, _, ok := strings.Cut(rest, "' export.json >bodies.jsonl\n")
+	if !ok {
+		t.Fatal("the page has no such jq")
+	}
+	return query
 }
 
 // client is one whose tool goes through the sidecar.
