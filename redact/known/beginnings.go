@@ -19,7 +19,7 @@ type beginnings struct {
 	seed  maphash.Seed
 	short map[uint32]uint32
 	long  map[uint32]uint32 // by half a hash: one that is taken for another holds text back, and no more
-	quick [1 << 10]uint64 // a bit for every hash of four bytes; those of what was removed stay for a while
+	quick [1 << 10]uint64   // a bit for every hash of four bytes; those of what was removed stay for a while
 	stale int
 }
 
