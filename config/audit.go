@@ -10,6 +10,7 @@ func (c *sidecar) audit() Audit {
 		Output: raw.Output.V, Chain: raw.Chain.V, SigningKeyFile: c.signingKey(raw.SigningKey),
 		Records: check.Records.V, Interval: check.Interval.V, MaxBytes: int64(rotate.MaxBytes.V), Keep: rotate.Keep.V,
 	}
+	a.Capture = c.capture(raw.Capture)
 	file := a.Output != "stdout" && a.Output != "stderr"
 	if file {
 		a.Output = c.resolve(raw.Output)
@@ -24,6 +25,23 @@ func (c *sidecar) audit() Audit {
 		c.errorf(raw.Rotate.at, "found rotate, expected maxBytes in it and a file as output")
 	}
 	return a
+}
+
+// capture checks which calls are captured.
+func (c *sidecar) capture(f field[rawCapture]) Capture {
+	if !f.present {
+		return Capture{}
+	}
+	raw := &f.V
+	out := Capture{
+		Dir: c.resolve(raw.Dir), MaxBodyBytes: raw.MaxBodyBytes.V, MaxEntries: raw.MaxEntries.V, MaxFileBytes: int64(raw.MaxFileBytes.V),
+	}
+	for _, t := range raw.Tools.V {
+		if m := c.tool(t); m != nil {
+			out.Tools = append(out.Tools, m.tool.Name)
+		}
+	}
+	return out
 }
 
 // signingKey reads the key that signs checkpoints, so that a mistake in it is found before the start.

@@ -316,6 +316,15 @@ type rawAudit struct {
 	SigningKey field[string]        `key:"signingKeyFile" is:"blank" doc:"PEM file of an Ed25519 private key (PKCS #8) that signs checkpoints of the chain. Read at the start."`
 	Checkpoint field[rawCheckpoint] `key:"checkpoint" doc:"How often the chain is signed; with signingKeyFile."`
 	Rotate     field[rawRotate]     `key:"rotate" doc:"When the file is renamed and another begun."`
+	Capture    field[rawCapture]    `key:"capture" doc:"Calls to write as HAR files, with stand-ins for what is secret or personal. docs/capture.md. Missing: none."`
+}
+
+type rawCapture struct {
+	Dir          field[string]        `key:"dir" is:"required" doc:"Folder for the files, one for each tool and start. Made if it is not there. Read at the start, as the bounds are."`
+	Tools        field[[]field[name]] `key:"tools" is:"required,nonempty" doc:"Tools whose intercepted and plain HTTP calls are captured."`
+	MaxBodyBytes field[int]           `key:"maxBodyBytes" default:"65536" min:"0" max:"4194304" doc:"Bytes of a body that are kept; a longer one is left out, or an event stream cut."`
+	MaxEntries   field[int]           `key:"maxEntries" default:"1000" min:"1" max:"100000" doc:"Calls in one file. A full file is left as it is."`
+	MaxFileBytes field[int]           `key:"maxFileBytes" default:"16777216" min:"65536" max:"1073741824" doc:"Size of one file."`
 }
 
 type rawCheckpoint struct {

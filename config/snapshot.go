@@ -170,6 +170,15 @@ type Audit struct {
 	Interval       time.Duration
 	MaxBytes       int64 // of the file; 0: it is never renamed
 	Keep           int   // renamed files
+	Capture        Capture
+}
+
+// Capture is which calls are written as fixtures. The zero value is none.
+type Capture struct {
+	Dir                      string // a path; empty: nothing is captured
+	Tools                    []string
+	MaxBodyBytes, MaxEntries int
+	MaxFileBytes             int64
 }
 
 // Tracing is where the traces of calls go.

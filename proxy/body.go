@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/toolgate/toolgate/fixture"
 	"github.com/toolgate/toolgate/redact"
 )
 
@@ -35,6 +36,8 @@ type requestBody struct {
 	expect          bool
 	asked, answered atomic.Bool
 	call            context.Context
+
+	tee *fixture.Body // nil: not captured
 
 	held    []byte // the whole body as it came, if isHeld
 	isHeld  bool
@@ -106,6 +109,10 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		}
 	} else if err != nil && !b.closed {
 		b.err = err
+	}
+	_, _ = b.tee.Write(p[:n]) // it never fails
+	if b.whole {
+		b.tee.End()
 	}
 	return n, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/fixture"
 	"github.com/toolgate/toolgate/tracing"
 )
 
@@ -34,6 +35,7 @@ type Metrics struct {
 	reloads    *prometheus.CounterVec
 	names      *prometheus.CounterVec
 	spans      *prometheus.CounterVec
+	captures   *prometheus.CounterVec
 	kill       killMetrics
 	handshakes prometheus.Counter
 	info       *prometheus.GaugeVec
@@ -62,6 +64,7 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		reloads:   counters("config_reloads_total", "Reloads of the configuration, by result.", "result"),
 		names:     counters("dns_queries_total", "DNS queries of tools, by what they were answered.", "tool", "result"),
 		spans:     counters("spans_total", "Spans of traced calls, by what became of them.", "result"),
+		captures:  counters("captures_total", "Calls that were to be captured as fixtures, by what became of them.", "result"),
 		info:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "config_revision_info", Help: "1 for the policy revision in force."}, []string{"revision"}),
 	}
 	m.kill = newKillMetrics(m.registry)
@@ -74,11 +77,14 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		goVersion = b.GoVersion
 	}
 	build.WithLabelValues(version, goVersion).Set(1)
-	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.records, m.reloads, m.names, m.spans, m.handshakes,
+	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.records, m.reloads, m.names, m.spans, m.captures, m.handshakes,
 		m.info, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.setTools(s)
 	for _, result := range []string{"written", "dropped", "error"} { // a rate needs the zero before the first one
 		m.records.WithLabelValues(result)
+	}
+	for _, result := range fixture.Results {
+		m.captures.WithLabelValues(result)
 	}
 	for _, result := range tracing.Results {
 		m.spans.WithLabelValues(result)
@@ -152,6 +158,9 @@ func (m *Metrics) Record(result string) { m.records.WithLabelValues(result).Inc(
 
 // Spans counts what became of spans; it is for tracing.Options.
 func (m *Metrics) Spans(result string, n int) { m.spans.WithLabelValues(result).Add(float64(n)) }
+
+// Captures counts what became of calls that were to be captured; it is for fixture.Options.
+func (m *Metrics) Captures(result string, n int) { m.captures.WithLabelValues(result).Add(float64(n)) }
 
 // Reload counts a reload, "ok" or "error".
 func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc() }

@@ -16,6 +16,7 @@ import (
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/fixture"
 	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/killswitch/bus"
 	"github.com/toolgate/toolgate/proxy"
@@ -33,8 +34,9 @@ type app struct {
 	file    *killswitch.File // nil without a file source
 	bus     *bus.Source      // nil without a control plane
 	audit   *audit.Log
-	sink    io.Closer       // nil for stdout and stderr
-	tracer  *tracing.Tracer // nil: nothing is traced
+	sink    io.Closer         // nil for stdout and stderr
+	tracer  *tracing.Tracer   // nil: nothing is traced
+	capture *fixture.Recorder // nil: nothing is captured
 	log     *slog.Logger
 	level   *slog.LevelVar
 	own     []netip.AddrPort
@@ -70,6 +72,7 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 			}
 			a.fence.Close()
 			a.closeTracing()
+			a.closeFixtures()
 		}
 	}()
 	if s.Fence.Rules == config.FenceNetinit {
@@ -92,10 +95,13 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 	if err := a.openTracing(s.Tracing); err != nil {
 		return nil, err
 	}
+	if err := a.openFixtures(s.Audit.Capture); err != nil {
+		return nil, err
+	}
 	a.openKillSwitch(s.KillSwitch)
 	a.proxy = proxy.New(proxy.Options{
 		Gates: gates, Kill: a.kill, KillLog: a.killLog, Audit: a.audit, Log: a.log, Metrics: a.metrics, CA: a.ca,
-		Fence: a.fence, Tracer: a.tracer,
+		Fence: a.fence, Tracer: a.tracer, Capture: a.capture,
 	})
 	a.loadRevocations()
 	if err := a.openBus(s.KillSwitch); err != nil {
@@ -217,6 +223,7 @@ func (a *app) shutdown(ctx context.Context) error {
 	a.running.Wait()
 	a.fence.Close()
 	a.closeTracing()
+	a.closeFixtures()
 	err := a.audit.Close(5 * time.Second)
 	if err != nil {
 		a.log.Error("records were lost", "error", err)
