@@ -161,9 +161,8 @@ func (p *pass) urlParts(u string) string {
 	if err != nil || parsed.Opaque != "" {
 		return p.put(maskURL, u)
 	}
-	u = p.detect(p.held(u), "")
 	rest, fragment, hasFragment := strings.Cut(u, "#")
-	rest, query, hasQuery := strings.Cut(rest, "?")
+	rest, query, hasQuery := strings.Cut(p.detect(p.held(rest), ""), "?")
 	before, path := "", rest
 	if i := strings.Index(rest, "//"); i >= 0 && (i == 0 || rest[i-1] == ':') {
 		authority, tail := rest[i+2:], ""
