@@ -119,28 +119,6 @@ func capturing(t *testing.T, bounds string) (*world, string) {
 	return w, dir
 }
 
-// harOf returns the one file in the folder, which must be whole whenever it is there, once it has n entries.
-func harOf(t *testing.T, dir string, n int) (name string, text []byte, har captured) {
-	t.Helper()
-	eventually(t, fmt.Sprintf("%d calls are captured", n), func() bool {
-		names, _ := filepath.Glob(filepath.Join(dir, "*.har"))
-		if len(names) != 1 {
-			return false
-		}
-		var err error
-		name = names[0]
-		if text, err = os.ReadFile(name); err != nil {
-			t.Fatal(err)
-		}
-		har = captured{}
-		if err := json.Unmarshal(text, &har); err != nil {
-			t.Fatalf("the file is not whole: %v\n%s", err, text)
-		}
-		return len(har.Log.Entries) >= n
-	})
-	return name, text, har
-}
-
 type sending struct {
 	method, path, contentType, body string
 	header                          http.Header
@@ -249,7 +227,7 @@ func TestCapture(t *testing.T) {
 		_ = res.Body.Close()
 	}
 	s.stop(t)
-	name, text, har := harOf(t, dir, len(calls))
+	name, text, har := harAmong(t, dir, 0, len(calls))
 	if st, err := os.Stat(name); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("the file's mode is %v (%v)", st.Mode(), err)
 	}
