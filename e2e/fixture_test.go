@@ -252,6 +252,11 @@ func TestCapture(t *testing.T) {
 	if testing.Verbose() {
 		t.Logf("%s", text)
 	}
+	for _, h := range har.Log.Entries[0].Request.Headers { // the tool's own, not what the sidecar put in its place
+		if h.Name == "Authorization" && !strings.HasPrefix(h.Value, "Basic ") {
+			t.Errorf("the request is not the tool's: %v", h)
+		}
+	}
 	replayed(t, name, har)
 }
 
