@@ -13,7 +13,7 @@ import (
 // numbered stands for each value with a number of its own.
 type numbered struct{}
 
-func (numbered) Text(class, value string) string { return fmt.Sprintf("<%s-%08x>", class, sum(value)) }
+func (numbered) Text(class, value string) string { return fmt.Sprintf("<%s+%08x>", class, sum(value)) }
 
 func (numbered) JSON(_ string, value []byte) []byte {
 	if value[0] == '{' {
@@ -72,6 +72,9 @@ func TestStandInsUnread(t *testing.T) {
 	}
 	if res := replacer().Body("application/json", "gzip", []byte("{}"), true); res.Text != "" || res.Status != StatusFailedClosed {
 		t.Errorf("not gzip: %+v", res)
+	}
+	if res := replacer().Body("text/plain", "", []byte(strings.Repeat("canary ", 6000)), true); strings.Contains(res.Text, "hmac") || !strings.Contains(res.Text, "[unparsed ") {
+		t.Errorf("a long line: %.100s", res.Text)
 	}
 	res := replacer().Body("application/json", "", []byte(`{"t":"{\"a\":canary"}`), true)
 	if strings.Contains(res.Text, "canary") || strings.Contains(res.Text, "hmac") || !json.Valid([]byte(res.Text)) {
