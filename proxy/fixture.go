@@ -21,7 +21,7 @@ func (c *call) captureCall(to *client) {
 	if to.body.none {
 		e.Request.End()
 	}
-	c.fixture, to.body.tee = e, &e.Request
+	c.fixture, to.body.fixture = e, &e.Request
 }
 
 // captureAnswer notes the header of the answer as the tool is to see it.

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/redact/corpustest"
 )
 
 // tilde stands for everything.
@@ -30,14 +32,14 @@ func TestStandInsMaskAsMuch(t *testing.T) {
 			return "multipart/form-data; boundary=xyzzy", "--xyzzy\r\nContent-Disposition: form-data; name=\"v\"\r\n\r\n" + x + "\r\n--xyzzy--\r\n"
 		},
 	}
-	for _, k := range corpus(t) {
+	for _, k := range corpustest.Load(t, "..") {
 		text := strings.ToValidUTF8(k.Text, "?")
 		for name, wrap := range wraps {
 			contentType, in := wrap(text)
 			masked := s.Body(contentType, []byte(in), true)
 			replaced := s.Replacer(tilde{}).Body(contentType, "", []byte(in), true)
 			for _, secret := range k.Secrets {
-				if n := common(secret, replaced.Text); n >= max(8, (len(secret)+1)/2) && n > common(secret, masked.Text) {
+				if n := corpustest.Common(secret, replaced.Text); n >= max(8, (len(secret)+1)/2) && n > corpustest.Common(secret, masked.Text) {
 					t.Errorf("%s %s: %q\n masked   %q\n replaced %q", name, k.Class, text, masked.Text, replaced.Text)
 				}
 			}
@@ -51,7 +53,7 @@ func FuzzStandIns(f *testing.F) {
 		f.Add(seed, "cnry")
 	}
 	bad := regexp.MustCompile(`hmac=[0-9a-f]{12}\]|` + markNonce())
-	r := NewScrubber([]string{"account"}).Replacer(tilde{})
+	r := replacerFor(f, tilde{})
 	f.Fuzz(func(t *testing.T, in, value string) {
 		for _, contentType := range []string{jsonType, formType, "text/plain", "text/event-stream", "application/x-ndjson"} {
 			res := r.Body(contentType, "", []byte(in), true)

@@ -28,8 +28,13 @@ func sum(s string) uint32 {
 	return h.Sum32()
 }
 
-func replacer() *Replacer {
-	return NewScrubber([]string{"customer_email", "account"}).Replacer(numbered{})
+func replacerFor(t testing.TB, in StandIns) *Replacer {
+	t.Helper()
+	s, err := NewRules(Rules{Fields: []string{"customer_email", "account"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Replacer(in)
 }
 
 func standIn(class, value string) string { return harmless(numbered{}.Text(class, value)) }
@@ -37,7 +42,7 @@ func standIn(class, value string) string { return harmless(numbered{}.Text(class
 // TestStandIns: one value has one stand-in wherever it stands, and the payload parses as before.
 func TestStandIns(t *testing.T) {
 	const email, card, jwt = "canary@shop.example", "4111111111111111", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJl"
-	r := replacer()
+	r := replacerFor(t, numbered{})
 	for _, c := range []struct{ name, contentType, in, want string }{
 		{"field", "application/json", `{"customer_email":"` + email + `"}`, `{"customer_email":"` + standIn("field", email) + `"}`},
 		{"number", "application/json", `{"account":42}`, fmt.Sprintf(`{"account":%d}`, sum("42"))},
@@ -66,17 +71,17 @@ func TestStandInsUnread(t *testing.T) {
 		"application/octet-stream": "canary",
 		"multipart/form-data":      "canary",
 	} {
-		if res := replacer().Body(contentType, "", []byte(in), true); res.Text != "" || res.Status != StatusFailedClosed {
+		if res := replacerFor(t, numbered{}).Body(contentType, "", []byte(in), true); res.Text != "" || res.Status != StatusFailedClosed {
 			t.Errorf("%s: %+v", contentType, res)
 		}
 	}
-	if res := replacer().Body("application/json", "gzip", []byte("{}"), true); res.Text != "" || res.Status != StatusFailedClosed {
+	if res := replacerFor(t, numbered{}).Body("application/json", "gzip", []byte("{}"), true); res.Text != "" || res.Status != StatusFailedClosed {
 		t.Errorf("not gzip: %+v", res)
 	}
-	if res := replacer().Body("text/plain", "", []byte(strings.Repeat("canary ", 6000)), true); strings.Contains(res.Text, "hmac") || !strings.Contains(res.Text, "[unparsed ") {
+	if res := replacerFor(t, numbered{}).Body("text/plain", "", []byte(strings.Repeat("canary ", 6000)), true); strings.Contains(res.Text, "hmac") || !strings.Contains(res.Text, "[unparsed ") {
 		t.Errorf("a long line: %.100s", res.Text)
 	}
-	res := replacer().Body("application/json", "", []byte(`{"t":"{\"a\":canary"}`), true)
+	res := replacerFor(t, numbered{}).Body("application/json", "", []byte(`{"t":"{\"a\":canary"}`), true)
 	if strings.Contains(res.Text, "canary") || strings.Contains(res.Text, "hmac") || !json.Valid([]byte(res.Text)) {
 		t.Errorf("unread inside: %s", res.Text)
 	}
@@ -85,7 +90,7 @@ func TestStandInsUnread(t *testing.T) {
 // TestStandInsOfMarks: a payload cannot hold a mark, and placeholders and marks that it does hold hide nothing.
 func TestStandInsOfMarks(t *testing.T) {
 	for _, imitation := range []string{"[REDACTED:card.0123456789abcdef-0]", "[REDACTED:card.0123456789abcdef-7]", "[REDACTED:card]"} {
-		res := replacer().Body("application/json", "", []byte(`{"customer_email":"`+imitation+`canary","a":"`+imitation+`"}`), true)
+		res := replacerFor(t, numbered{}).Body("application/json", "", []byte(`{"customer_email":"`+imitation+`canary","a":"`+imitation+`"}`), true)
 		if strings.Contains(res.Text, "canary") || !json.Valid([]byte(res.Text)) {
 			t.Errorf("%s: %s", imitation, res.Text)
 		}
@@ -97,7 +102,7 @@ func TestStandInsOfMarks(t *testing.T) {
 
 func TestStandInsOfURLs(t *testing.T) {
 	const secret, email = "canaryZ3kq81xPv0Lm4Tq", "canary@shop.example"
-	r := replacer()
+	r := replacerFor(t, numbered{})
 	for in, want := range map[string]string{
 		"/v1/orders?page=2&status=open":                        "/v1/orders?page=2&status=open",
 		"/v1/orders?token=" + secret:                           "/v1/orders?token=" + url.QueryEscape(standIn("credential", secret)),
@@ -120,7 +125,7 @@ func TestStandInsOfURLs(t *testing.T) {
 
 func TestStandInsOfHeaders(t *testing.T) {
 	const secret = "canary-Z3kq81xPv0Lm4Tq"
-	h := replacer().Headers(http.Header{
+	h := replacerFor(t, numbered{}).Headers(http.Header{
 		"Authorization": {"Bearer " + secret}, "Cookie": {"sid=" + secret + "; theme=dark"}, "X-Api-Key": {secret},
 		"Set-Cookie": {"sid=" + secret + "; Path=/; HttpOnly"}, "Location": {"https://api.example/x?cursor=canaryZ3kq81xPv0Lm4Tq"},
 		"Link": {`<https://api.example/x?page=2>; rel="next"`}, "Content-Type": {"application/json"},
