@@ -38,6 +38,10 @@ func newAuthority(t *testing.T, p *planted, tasks *devissuer.Issuer) *authority 
 func (a *authority) token(where string) string { return a.plant("token of an issuer", where) }
 func (a *authority) word(where string) string  { return a.plant("answer of an issuer", where) }
 
+func (a *authority) told(where string) string {
+	return a.plant("parameter of an issuer's answer", where)
+}
+
 func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := a.got.request(r)
 	w.Header().Set("X-Issuer", a.word("header of "+r.URL.Path))
@@ -115,7 +119,7 @@ func (a *authority) fail(w http.ResponseWriter, path, echo string) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"access_token": "%s", "token_type": "Bearer", "expires_in": 30, %s`, a.token(path), a.word(path))
 	case "mistyped":
-		a.json(w, 200, map[string]any{"access_token": a.token(path), "token_type": a.word(path), "expires_in": a.word(path), "scope": a.word(path)})
+		a.json(w, 200, map[string]any{"access_token": a.token(path), "token_type": a.told(path), "expires_in": a.told(path), "scope": a.told(path), "other": a.word(path)})
 	case "redirecting":
 		w.Header().Set("Location", "https://"+a.word(path)+".hunt.test/?code="+a.word(path))
 		w.WriteHeader(307)

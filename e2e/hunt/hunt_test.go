@@ -20,8 +20,19 @@ func TestHunt(t *testing.T) {
 			w := newWorld(t, o)
 			w.start(t)
 			w.drive(t)
+			w.revoke(t)
+			if o.central { // once is enough
+				w.levels(t)
+				w.refusedSpans(t)
+				w.mistakes(t)
+				w.commands(t)
+			}
 			w.collect(t)
 			w.stop(t)
+			if o.central {
+				w.audit(t)
+				w.sidecar(t, commands, 0, "quickstart", "--once")
+			}
 			w.gather(t)
 			seen := look(w.all(), w.outputs)
 			report(t, judge(seen))

@@ -40,7 +40,7 @@ type world struct {
 	issuer         *authority
 	up             *target
 	collector      *collector
-	central        *bustest.Central
+	centre         *bustest.Central // nil: none
 	asked, bus     tape
 	values         map[string]any
 	tool           tape // all that the tool got
@@ -69,9 +69,9 @@ func newWorld(t *testing.T, o options) *world {
 		"Payloads": o.Payloads, "InTunnel": o.InTunnel, "Comment": w.plant("comment in a file", "config"), "NATS": "",
 	}
 	if o.central {
-		w.central = bustest.Start(t, 100*time.Millisecond)
-		w.values["NATS"] = "nats://" + newTap(t, strings.TrimPrefix(w.central.URL(), "nats://"), &w.bus)
-		w.values["NATSKey"] = w.central.Signer.PublicKey()
+		w.centre = bustest.Start(t, 100*time.Millisecond)
+		w.values["NATS"] = "nats://" + newTap(t, strings.TrimPrefix(w.centre.URL(), "nats://"), &w.bus)
+		w.values["NATSKey"] = w.centre.Signer.PublicKey()
 	}
 	w.secrets(t, certs)
 	w.files(t)
