@@ -36,6 +36,7 @@ var may = map[string][]string{
 	"inject/tools":               {"config"},
 	"redact/detect":              {"redact/detect/pattern"},
 	"redact/detect/pattern":      {},
+	"redact/corpustest":          {},
 	"redact/known":               {"redact/detect"},
 	"broker":                     {"redact", "redact/detect", "redact/known"},
 	"broker/awstest":             {},
@@ -66,6 +67,8 @@ var may = map[string][]string{
 // testsMay lists what the tests of a package may import besides.
 var testsMay = map[string][]string{
 	".":                          {"config"},
+	"redact":                     {"redact/corpustest"},
+	"redact/detect":              {"redact/corpustest"},
 	"identity":                   {"devissuer"},
 	"broker":                     {"broker/awstest", "devissuer"},
 	"proxy":                      {"devissuer", "tracing/otlp"},
