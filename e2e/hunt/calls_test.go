@@ -89,7 +89,7 @@ func (w *world) content(t *testing.T, kind string) (mediaType string, body []byt
 	case "text":
 		return "text/plain", fmt.Appendf(nil, "hello %s\npassword: %s\nAuthorization: Bearer %s\nhttps://u:%s@x.test/p?code=%s\n", text("word"), field("password"), field("bearer"), field("user info"), field("code"))
 	case "XML":
-		return "application/xml", fmt.Appendf(nil, "<a b=\"%s\">%s</a>", other("attribute"), other("text"))
+		return "application/xml", fmt.Appendf(nil, "<a b=\"%s\">%s</a>", text("attribute"), text("text"))
 	case "events":
 		return "text/event-stream", fmt.Appendf(nil, "event: %s\ndata: {\"a\": \"%s\", \"password\": \"%s\"}\n\n: %s\n\n", text("name"), text("data"), field("data"), text("comment"))
 	case "multipart":
@@ -277,6 +277,9 @@ func (w *world) callers(t *testing.T) {
 	}
 	for _, header := range []string{"Basic %s", "Basic !%s", "Digest username=\"%s\"", "%s", "Bearer a %s"} {
 		w.connect(t, "tool", "seen.hunt.test:"+w.up.port, fmt.Sprintf("Proxy-Authorization: "+header+"\r\n", w.plant("proxy credential", header)))
+	}
+	for _, header := range []string{"Digest %s", "Bearer %s x"} {
+		w.connect(t, "file", "seen.hunt.test:"+w.up.port, fmt.Sprintf("Toolgate-Authorization: "+header+"\r\n", w.plant("proxy credential", "header, "+header)))
 	}
 	w.connect(t, "several", "seen.hunt.test:"+w.up.port, proxyAuth(w.plant("proxy credential", "user"), w.task))
 	w.connect(t, "tool", "seen.hunt.test:"+w.up.port, "")

@@ -117,7 +117,7 @@ func flowed(t *testing.T, seen []sighting) {
 		"task token": {issuer}, "subject": {records, issuer}, "tenant, agent, task, run": {records, traces}, "host": {records, resolver},
 		"path": {upstream}, "query value": {upstream}, "header": {upstream}, "cookie": {upstream}, "tool's own credential": {upstream}, "body": {upstream},
 		"body, of `redactFields`": {upstream}, "body, of another type": {upstream}, "trailer": {upstream}, "frame of a WebSocket": {upstream, tool},
-		"answer": {tool}, "key for the collector": {traces}, "method": {upstream}, "relayed bytes": {upstream},
+		"answer": {tool}, "answer, body": {tool}, "answer, of `redactFields`": {tool}, "key for the collector": {traces}, "method": {upstream}, "relayed bytes": {upstream},
 	} {
 		for _, o := range at {
 			if !slices.ContainsFunc(seen, func(s sighting) bool { return s.input == input && s.outlet == o }) {

@@ -50,6 +50,9 @@ func newTarget(t *testing.T, p *planted, certs *pki) *target {
 
 func (u *target) answer(where string) string { return u.plant("answer", where) }
 
+func (u *target) said(where string) string  { return u.plant("answer, body", where) }
+func (u *target) field(where string) string { return u.plant("answer, of `redactFields`", where) }
+
 func (u *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := u.got.request(r)
 	switch {
@@ -58,8 +61,8 @@ func (u *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(r.URL.Path, "/odd/"):
 		u.odd(w, strings.TrimPrefix(r.URL.Path, "/odd/"))
 	case r.URL.Path == "/refuse":
-		w.Header().Set("WWW-Authenticate", `Bearer error="`+u.answer("challenge")+`"`)
-		http.Error(w, u.answer("refusal"), 401)
+		w.Header().Set("WWW-Authenticate", `Bearer error="`+u.said("challenge")+`"`)
+		http.Error(w, u.said("refusal"), 401)
 	case r.URL.Path == "/stream":
 		u.stream(w, r)
 	case r.Header.Get("Upgrade") == "websocket":
@@ -80,7 +83,7 @@ func (u *target) plainly(w http.ResponseWriter) {
 	h.Set("Location", "https://u:"+u.answer("user info")+"@x.test/?code="+u.answer("location"))
 	h.Set("Content-Type", "application/json")
 	h.Set("Trailer", "X-After")
-	fmt.Fprintf(w, `{"answer": "%s"}`, u.answer("body"))
+	fmt.Fprintf(w, `{"answer": "%s", "customer_note": {"x": "%s"}, "access_token": "%s"}`, u.said("body"), u.field("name"), u.field("token"))
 	h.Set("X-After", u.answer("trailer"))
 }
 
@@ -105,7 +108,7 @@ func (u *target) echo(w http.ResponseWriter, r *http.Request, body []byte) {
 // stream sends an event and keeps on.
 func (u *target) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprintf(w, "data: %s\n\n", u.answer("event"))
+	fmt.Fprintf(w, "data: %s\n\n", u.said("event"))
 	_ = http.NewResponseController(w).Flush()
 	u.streams.Add(1)
 	defer u.streams.Add(-1)
@@ -153,5 +156,9 @@ func (u *target) odd(w http.ResponseWriter, kind string) {
 		_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 %s\r\nContent-Length: 2\r\n\r\nok", u.answer("reason phrase"))
 		return
 	}
-	_, _ = fmt.Fprintf(conn, malformed[kind], u.plant("malformed answer", kind))
+	value := u.plant("malformed answer", kind)
+	if kind == "unknown" { // the answer is refused; its coding is a harmless header
+		value = u.said(kind)
+	}
+	_, _ = fmt.Fprintf(conn, malformed[kind], value)
 }
