@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/e2e/sources"
 )
 
 // binDir holds the binary under test, built once in a run.
@@ -26,6 +28,9 @@ func TestMain(m *testing.M) {
 }
 
 var sidecarBinary = sync.OnceValues(func() (string, error) {
+	if err := sources.Note("../.."); err != nil {
+		return "", err
+	}
 	bin := filepath.Join(binDir, "sidecar")
 	out, err := exec.Command("go", "build", "-o", bin, "github.com/toolgate/toolgate/cmd/sidecar").CombinedOutput()
 	if err != nil {

@@ -15,8 +15,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 func fetch(url string) (int, []byte) {
@@ -134,9 +132,9 @@ func (w *world) plainly(t *testing.T, request string) string {
 }
 
 // h2 returns a client that speaks HTTP/2 in tunnels.
-func (w *world) h2(t *testing.T) *http2.Transport {
+func (w *world) h2(t *testing.T) *http.Transport {
 	t.Helper()
-	tr := &http2.Transport{DialTLSContext: func(_ context.Context, _, address string, _ *tls.Config) (net.Conn, error) {
+	tr := &http.Transport{Protocols: new(http.Protocols), DialTLSContext: func(_ context.Context, _, address string) (net.Conn, error) {
 		host, _, _ := net.SplitHostPort(address)
 		conn := w.connect(t, "tool", address, proxyAuth("agent", w.task))
 		if conn == nil {
@@ -144,6 +142,7 @@ func (w *world) h2(t *testing.T) *http2.Transport {
 		}
 		return w.secure(t, conn, host, "h2"), nil
 	}}
+	tr.Protocols.SetHTTP2(true)
 	t.Cleanup(tr.CloseIdleConnections)
 	return tr
 }

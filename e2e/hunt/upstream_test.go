@@ -62,7 +62,7 @@ func (u *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.odd(w, strings.TrimPrefix(r.URL.Path, "/odd/"))
 	case r.URL.Path == "/refuse":
 		w.Header().Set("WWW-Authenticate", `Bearer error="`+u.said("challenge")+`"`)
-		http.Error(w, u.said("refusal"), 401)
+		http.Error(w, u.said("refusal"), http.StatusUnauthorized)
 	case r.URL.Path == "/stream":
 		u.stream(w, r)
 	case r.Header.Get("Upgrade") == "websocket":
