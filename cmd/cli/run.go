@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,6 +45,9 @@ func Root(root *cobra.Command, stdin io.Reader, stdout, stderr io.Writer, comman
 // asked about are printed by show, if there is one. Before anything else the memory is limited: see MemoryVariable.
 func Run(ctx context.Context, root *cobra.Command, args []string, show func(stderr io.Writer, err error)) int {
 	stderr := root.ErrOrStderr()
+	// Nothing of ours uses the standard logger. The libraries below, net/http first, quote there what peers have sent, and with
+	// GODEBUG=http2debug=2 every header with its credential.
+	log.SetOutput(io.Discard)
 	if err := limitMemory(); err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
 		return ExitUsage
