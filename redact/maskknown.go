@@ -15,50 +15,44 @@ func MaskKnown(r io.Reader, set *known.Set) io.Reader {
 	if set.Len() == 0 {
 		return r
 	}
-	return &knownReader{in: r, set: set}
+	return &knownReader{in: r, mask: KnownMask{set: set}}
 }
 
 // beginning is how much that went out is looked at again: more than is let out of what begins a secret.
 const beginning = 32
 
-type knownReader struct {
-	in    io.Reader
-	set   *known.Set
-	buf   []byte // as it came: what went out last, and what is held back
-	sent  int    // how much of buf went out
-	out   []byte
-	ready []byte
-	err   error
+// KnownMask is MaskKnown for whoever is handed pieces and cannot read. The zero value masks nothing.
+type KnownMask struct {
+	set  *known.Set
+	buf  []byte // as it came: what went out last, and what is held back
+	sent int    // how much of buf went out
+	out  []byte
 }
 
-func (m *knownReader) Read(p []byte) (int, error) {
-	for len(m.ready) == 0 {
-		if m.err != nil {
-			return 0, m.err
-		}
-		if len(p) == 0 {
-			return 0, nil
-		}
-		m.fill(len(p))
-	}
-	n := copy(p, m.ready)
-	m.ready = m.ready[n:]
-	return n, nil
+// NewKnownMask returns a KnownMask for the secrets of set.
+func NewKnownMask(set *known.Set) *KnownMask { return &KnownMask{set: set} }
+
+// Feed takes the next piece and returns what can go out, which is good until the next call. With all, nothing is held back: what
+// has begun a secret goes out, and only the rest of it is masked should it follow.
+func (m *KnownMask) Feed(p []byte, all bool) []byte {
+	m.drop()
+	m.buf = append(m.buf, p...)
+	return m.step(all)
 }
 
-// fill reads once and decides which bytes can go.
-func (m *knownReader) fill(n int) {
+// drop forgets what need not be looked at again.
+func (m *KnownMask) drop() {
 	if drop := m.sent - beginning; drop > 0 {
 		m.buf = append(m.buf[:0], m.buf[drop:]...)
 		m.sent = beginning
 	}
-	from := len(m.buf)
-	m.buf = slices.Grow(m.buf, n)[:from+n]
-	k, err := m.in.Read(m.buf[from:])
-	m.buf, m.err = m.buf[:from+k], err
+}
+
+// step decides which bytes of buf can go.
+func (m *KnownMask) step(all bool) []byte {
 	spans := m.set.Scan(nil, m.buf)
 	open := len(m.buf)
-	if err == nil {
+	if !all {
 		open = max(m.set.Open(m.buf), m.sent)
 	}
 	for _, s := range spans { // what ends behind open goes out whole, so that its end need not be found again
@@ -73,5 +67,39 @@ func (m *knownReader) fill(n int) {
 			copy(m.out[start-m.sent:end-m.sent], maskOf(s.End - s.Start)[start-s.Start:])
 		}
 	}
-	m.ready, m.sent = m.out, open
+	m.sent = open
+	return m.out
+}
+
+type knownReader struct {
+	in    io.Reader
+	mask  KnownMask
+	ready []byte
+	err   error
+}
+
+func (r *knownReader) Read(p []byte) (int, error) {
+	for len(r.ready) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		if len(p) == 0 {
+			return 0, nil
+		}
+		r.fill(len(p))
+	}
+	n := copy(p, r.ready)
+	r.ready = r.ready[n:]
+	return n, nil
+}
+
+// fill reads once.
+func (r *knownReader) fill(n int) {
+	m := &r.mask
+	m.drop()
+	from := len(m.buf)
+	m.buf = slices.Grow(m.buf, n)[:from+n]
+	k, err := r.in.Read(m.buf[from:])
+	m.buf, r.err = m.buf[:from+k], err
+	r.ready = m.step(err != nil)
 }
