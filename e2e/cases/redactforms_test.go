@@ -28,6 +28,12 @@ func forms(v string) map[string]string {
 		"itself": v, "percent": url.QueryEscape(v), "percent of a path": url.PathEscape(v), "JSON": string(quoted[1 : len(quoted)-1]),
 		"HTML": html.EscapeString(v), "hex": hex.EncodeToString([]byte(v)),
 	}
+	var percent, unicode strings.Builder
+	for _, c := range []byte(v) {
+		fmt.Fprintf(&percent, "%%%02x", c)
+		fmt.Fprintf(&unicode, `\u%04x`, c)
+	}
+	out["percent, all"], out["JSON, all"] = percent.String(), unicode.String()
 	for shift := range 3 {
 		for name, enc := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
 			text := enc.EncodeToString([]byte(strings.Repeat("\x00", shift) + v))

@@ -93,7 +93,7 @@ func hidden(t *testing.T, where, text string, values ...string) {
 	for _, v := range values {
 		for form, as := range forms(v) {
 			at := strings.Index(text, as)
-			if at < 0 && form == "hex" {
+			if at < 0 && (form == "hex" || form == "percent, all") {
 				at = strings.Index(lower, as)
 			}
 			if at >= 0 {
