@@ -92,6 +92,9 @@ func (w *walk) token() error {
 }
 
 func (w *walk) skip(mask string) error {
+	if w.marks != nil {
+		return w.keepType(mask)
+	}
 	if err := w.dec.SkipValue(); err != nil {
 		return err
 	}
@@ -107,6 +110,9 @@ func (w *walk) number(tok jsontext.Token) error {
 		return w.enc.WriteToken(tok)
 	}
 	if safe := w.detect(w.held(text), w.name); safe != text {
+		if w.marks != nil {
+			safe = w.marks.number(text)
+		}
 		return w.enc.WriteToken(jsontext.String(safe))
 	}
 	return w.enc.WriteToken(tok)
@@ -121,7 +127,7 @@ func (p *pass) str(s, name string, nesting int) string {
 	case first == '{' && last == '}', first == '[' && last == ']', first == '"' && last == '"' && strings.Contains(s, `\`):
 		if nesting >= maxNesting {
 			if looksJSON(s) || jsontext.Value(s).IsValid(jsonOptions, jsontext.AllowInvalidUTF8(true)) {
-				return p.count(maskEncoded)
+				return p.put(maskEncoded, s)
 			}
 			break
 		}
@@ -138,7 +144,7 @@ func (p *pass) str(s, name string, nesting int) string {
 		return p.fail([]byte(s)) // cut: the key that names a secret may stand in it
 	}
 	if encodedJSON(s) {
-		return p.count(maskEncoded)
+		return p.put(maskEncoded, s)
 	}
 	return escapeHidden(p.leaf(s, name, nesting))
 }
