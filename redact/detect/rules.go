@@ -149,11 +149,18 @@ func newAllowlist(match bool, exprs, hashes, stop []string) allowlist {
 
 // expression is searched for in what a rule matched.
 type expression struct {
+	words   *automaton // a match has one of these in it; nil if nothing is known of it
 	pattern *pattern.Pattern
 	slow    func() *regexp.Regexp // for when the pattern gave up
 }
 
 func (e *expression) in(m *pattern.Machine, text []byte) bool {
+	if e.words != nil {
+		var state uint16
+		if _, out := e.words.scan(text, 0, &state); out == 0 {
+			return false
+		}
+	}
 	switch e.pattern.Search(m, text) {
 	case pattern.Yes:
 		return true
@@ -170,6 +177,9 @@ func lazyExprs(exprs []string) func() []expression {
 			re, err := syntax.Parse(e, syntax.Perl)
 			if err == nil {
 				out[i].pattern, err = pattern.Compile(re)
+			}
+			if words := pattern.Required(re); err == nil && words != nil {
+				out[i].words = newAutomaton(words)
 			}
 			if err != nil {
 				panic("detect: allowlist " + e + ": " + err.Error()) // a test compiles them all
