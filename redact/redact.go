@@ -59,6 +59,7 @@ func placeholderLen(s string) int {
 // secret by its name or shape, and DefaultClasses. It is immutable and safe for concurrent use.
 type Scrubber struct {
 	fields map[string]bool
+	ends   [256]bool // the last bytes of fields
 	paths  []path
 	set    *detect.Set // nil: the default
 }
@@ -86,7 +87,7 @@ func NewRules(r Rules) (*Scrubber, error) {
 			}
 			s.paths = append(s.paths, p)
 		} else if n := normalise(f); n != "" {
-			s.fields[n] = true
+			s.field(n)
 		}
 	}
 	if r.Classes != nil {
@@ -99,6 +100,19 @@ func NewRules(r Rules) (*Scrubber, error) {
 	return s, nil
 }
 
+// field adds a key name, in its normalised spelling.
+func (s *Scrubber) field(name string) {
+	s.fields[name] = true
+	c := name[len(name)-1]
+	s.ends[c] = true
+	if 'a' <= c && c <= 'z' {
+		s.ends[c-'a'+'A'] = true
+	}
+}
+
+// ending reports whether a name that text before a ":" or "=" could be masked for can end with this byte.
+func (s *Scrubber) ending(c byte) bool { return nameEnds[c] || s != nil && s.ends[c] }
+
 // NewScrubber returns a Scrubber for these fields, as of Rules, and DefaultClasses. What begins with "$" and is no path is a key name.
 func NewScrubber(fields []string) *Scrubber {
 	s := &Scrubber{fields: make(map[string]bool, len(fields))}
@@ -106,7 +120,7 @@ func NewScrubber(fields []string) *Scrubber {
 		if p, err := parsePath(f); err == nil && strings.HasPrefix(f, "$") {
 			s.paths = append(s.paths, p)
 		} else if n := normalise(f); n != "" {
-			s.fields[n] = true
+			s.field(n)
 		}
 	}
 	return s
@@ -148,6 +162,9 @@ type pass struct {
 	body   bool      // a payload, where masking too much is better than too little
 	counts map[string]int
 	failed bool
+
+	keys  map[string]*key // names that were seen and are harmless
+	found []detect.Span   // room
 
 	joins            *joins // while an event is masked
 	decoded, allowed int    // bytes that came out of layers of encoding, and may

@@ -175,6 +175,9 @@ func (p *Pattern) anchored(pc int) bool {
 	return false
 }
 
+// First reports whether p matches at the beginning of the text or nowhere.
+func (p *Pattern) First() bool { return p.first }
+
 // MayBegin reports whether a match can begin at this place of the text. It is cheaper than Match, and never wrong about a match.
 func (p *Pattern) MayBegin(text []byte, at int) bool {
 	return p.begin == nil || at >= len(text) || p.begin[text[at]]
