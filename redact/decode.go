@@ -305,7 +305,34 @@ func mayDecode(word []byte) bool {
 			return text
 		}
 	}
-	return begins64(word)
+	return begins64(word) && beginsRunes(word)
+}
+
+// beginsRunes reports whether what a word begins with, which is base64, decodes to printable UTF-8.
+func beginsRunes(word []byte) bool {
+	var buf [12]byte
+	for i, c := range word[:minRun] {
+		switch d := digits64[c]; i % 4 {
+		case 0:
+			buf[i/4*3] = d << 2
+		case 1:
+			buf[i/4*3] |= d >> 4
+			buf[i/4*3+1] = d << 4
+		case 2:
+			buf[i/4*3+1] |= d >> 2
+			buf[i/4*3+2] = d << 6
+		case 3:
+			buf[i/4*3+2] |= d
+		}
+	}
+	for b := buf[:]; utf8.FullRune(b); {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 || !unicode.IsPrint(r) && !unicode.IsSpace(r) {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
 }
 
 // hexText reports whether a word is hexadecimal, and may be that of text.

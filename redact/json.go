@@ -203,22 +203,25 @@ func (w *walk) text() error {
 	case w.joins != nil && w.nesting == 0 && pieceNames[name]:
 		w.put(w.joins.push(w.pass, w.unquoted()))
 	case s&signOdd == 0:
-		w.judge(w.quick(w.buf[w.tok+1:w.at-1], s, w.key), name)
+		w.judge(w.quick(w.buf[w.tok+1:w.at-1], s, w.key), s, name)
 	default:
-		w.judge(unsure, name)
+		w.judge(unsure, s, name)
 	}
 	return nil
 }
 
 // judge masks the string that was read as a verdict says.
-func (w *walk) judge(v verdict, name string) {
+func (w *walk) judge(v verdict, s sign, name string) {
 	switch v {
 	case harmless:
 	case covered:
 		w.put(w.cover(w.unquoted(), w.found))
 	default:
 		w.allow()
-		w.put(w.pass.str(w.unquoted(), name, w.nesting))
+		text := w.unquoted()
+		if safe := w.pass.str(text, name, w.nesting); s&signOdd != 0 || safe != text {
+			w.put(safe)
+		}
 	}
 }
 

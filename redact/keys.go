@@ -40,6 +40,6 @@ func (w *walk) named() (*key, error) {
 		}
 		w.keys[text] = k
 	}
-	w.judge(v, "")
+	w.judge(v, s, "")
 	return k, nil
 }

@@ -148,7 +148,7 @@ func (p *pass) find(raw []byte, k *key) verdict {
 	if seen.Quiet() && name == "" {
 		return harmless
 	}
-	if seen.Word && triggers(raw)&(trigPEM|trigJWT|trigScheme) != 0 {
+	if seen.Scheme {
 		return unsure
 	}
 	if p.found = set.ScanSeen(p.found[:0], raw, name, seen); len(p.found) > 0 {

@@ -52,17 +52,17 @@ const (
 )
 
 // triggers looks at each byte once. Nearly all log text has none, and costs no more than this.
-func triggers[T string | []byte](s T) (t int) {
+func triggers(s string) (t int) {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case ':', '=':
 			t |= trigPair
 		case '-':
-			if hasPrefix(s[i:], "-----BEGIN") {
+			if strings.HasPrefix(s[i:], "-----BEGIN") {
 				t |= trigPEM
 			}
 		case 'e':
-			if hasPrefix(s[i:], "eyJ") {
+			if strings.HasPrefix(s[i:], "eyJ") {
 				t |= trigJWT
 			}
 		case 'b', 'B':
@@ -79,12 +79,8 @@ func triggers[T string | []byte](s T) (t int) {
 }
 
 // hasPrefixFold compares ASCII without regard to case; prefix is in lower case.
-func hasPrefixFold[T string | []byte](s T, prefix string) bool {
-	return len(s) >= len(prefix) && strings.EqualFold(string(s[:len(prefix)]), prefix)
-}
-
-func hasPrefix[T string | []byte](s T, prefix string) bool {
-	return len(s) >= len(prefix) && string(s[:len(prefix)]) == prefix
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
 // pem masks each block from its BEGIN line to its END line, or to the end of the text.

@@ -66,12 +66,13 @@ type allowlist struct {
 
 // ruleset is what all Sets share.
 type ruleset struct {
-	source string
-	rules  []*rule
-	words  []word // by the automaton's number
-	auto   *automaton
-	allow  func() *searches
-	stop   *stopwords
+	source  string
+	rules   []*rule
+	words   []word // by the automaton's number
+	auto    *automaton
+	schemes []bool // for each state of auto with words: whether one is that of a scheme
+	allow   func() *searches
+	stop    *stopwords
 }
 
 // word is what the automaton looks for, and whom it tells.
@@ -132,6 +133,9 @@ func load() *ruleset {
 		texts[i] = w.text
 	}
 	rs.auto = newAutomaton(texts)
+	for _, out := range rs.auto.outs[rs.auto.from:] {
+		rs.schemes = append(rs.schemes, rs.scheme(out))
+	}
 	return rs
 }
 
