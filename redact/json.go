@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -26,6 +27,18 @@ func (p *pass) json(in []byte, nesting int) ([]byte, error) {
 		return in[w.from:w.to], nil
 	}
 	return w.out, nil
+}
+
+// jsonString is json for a text whose masked form is kept. It copies it once.
+func (p *pass) jsonString(in []byte) (string, error) {
+	w := walk{pass: p, reader: reader{buf: in}}
+	if err := w.document(); err != nil {
+		return "", err
+	}
+	if w.out == nil {
+		return string(in[w.from:w.to]), nil
+	}
+	return unsafe.String(unsafe.SliceData(w.out), len(w.out)), nil // nobody else has it
 }
 
 // walk is one JSON text under way.

@@ -68,7 +68,7 @@ func (p *pass) quick(raw []byte, s sign, k *key) verdict {
 		return unsure
 	case first == '{' || first == '[':
 		return unsure
-	case len(raw) >= minEncoded && s&signWords == 0 && (first == 'e' || first == 'W'):
+	case len(raw) >= minEncoded && s&signWords == 0 && (first == 'e' || first == 'W') && digits64[raw[1]] >= 48: // "{" or "["
 		return unsure
 	case s&signSep != 0 && !p.unpaired(raw):
 		return unsure
