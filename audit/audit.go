@@ -52,8 +52,10 @@ type Record struct {
 	IdempotencyKey  string // keyed hash of the header of that name
 	InputType       string // media type of the request's body
 	InputShape      []string
-	RedactionStatus string
+	RedactionStatus string // of the bodies in the log: "none", "redacted", "partial" or "failed_closed"; "": none was logged
 	RedactionCounts map[string]int
+	RedactionRules  string // name and version of the rules for vendors' tokens
+	RedactionCut    bool   // the log has only the beginning of a body
 
 	RevocationID string
 

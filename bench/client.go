@@ -28,6 +28,7 @@ type route struct {
 	Auth   string // value of Proxy-Authorization, or empty
 	Target string // "host:port"
 	ALPN   string // the one protocol offered over TLS; empty: no TLS
+	Call   bool   // requests are tool calls: a POST of callBody, answered with as much, in place of a GET
 }
 
 // tunnel is one open connection to the upstream. Its HTTP/1.1 is written by hand, so that the client costs little beside what it
@@ -122,6 +123,9 @@ func (r *route) getRequest(path string) []byte {
 
 // requester returns what sends one GET / down t and reads its answer. It may be called again when it has returned.
 func (r *route) requester(t *tunnel) (func() error, error) {
+	if r.Call {
+		return r.caller(t)
+	}
 	if t.h2 == nil {
 		request := r.getRequest("/")
 		return func() error { return t.get(request, bodyBytes) }, nil

@@ -128,8 +128,10 @@ func (l *lab) route(p *proxy, way string) route {
 }
 
 // open opens n tunnels through p and returns their session.
-func (l *lab) open(p *proxy, way string, n int) (int, error) {
-	r, err := l.ask(command{Op: "open", Conns: n, Route: l.route(p, way)})
+func (l *lab) open(p *proxy, way string, n int) (int, error) { return l.openRoute(l.route(p, way), n) }
+
+func (l *lab) openRoute(way route, n int) (int, error) {
+	r, err := l.ask(command{Op: "open", Conns: n, Route: way})
 	if err != nil {
 		return 0, err
 	}

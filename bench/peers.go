@@ -35,6 +35,7 @@ const (
 	relayed = "keepalive connect bulk bulk-idle idle "
 	opaque  = relayed + "keepalive-tls latency "
 	seen    = "intercept-h1 intercept-h2 "
+	called  = "call-h1 call-h2 "
 )
 
 var allPeers = []*peer{
@@ -60,7 +61,9 @@ var allPeers = []*peer{
 	{name: "goproxy-mitm", about: "elazarl/goproxy's own interception with `AllowHTTP2`, a P-256 CA, leaves kept, the upstream verified, and 64 idle connections to it kept; HTTP/1.1 to the upstream. No policy, no record",
 		rows: seen, start: hostedWithCA("goproxy-mitm")},
 	{name: "goproxy-mitm-2", about: "the same with the two idle connections that its transport keeps as it comes, so that most requests dial", rows: "intercept-h2", start: hostedWithCA("goproxy-mitm-2")},
-	{name: "toolgate-intercept", about: "as toolgate, with the target intercepted", rows: seen + "leaf", start: startToolgate(sidecarKind{intercept: true})},
+	{name: "toolgate-intercept", about: "as toolgate, with the target intercepted", rows: seen + called + "leaf", start: startToolgate(sidecarKind{intercept: true})},
+	{name: payloadLogging, about: "as toolgate-intercept, with `log.payloads`: headers and body of each request and response are redacted and written to a pipe", rows: called,
+		extra: true, start: startToolgate(sidecarKind{intercept: true, payloads: true})},
 	{name: "toolgate-intercept+identity", about: "the same; each CONNECT carries a token, which is verified for each request in it", rows: seen, start: startToolgate(sidecarKind{intercept: true, identity: true})},
 	{name: brokering, about: "as toolgate-intercept+identity, with a binding: each request carries a credential by token exchange, from the cache but for the first", rows: seen + "broker",
 		extra: true, start: startToolgate(sidecarKind{intercept: true, identity: true, broker: true})},

@@ -45,6 +45,10 @@ func tables(l loadSize) []table {
 			{head: "allocs/req", metric: mAllocs}, {head: "KiB/req", metric: mAllocKiB}, {head: "× " + base, metric: mAllocKiB, base: base},
 		}
 	}
+	logging := []column{
+		{head: "req/s", metric: mRate}, {head: "CPU µs/req", metric: mCPU}, {head: "× " + unlogged, metric: mCPU, base: unlogged},
+		{head: "allocs/req", metric: mAllocs}, {head: "KiB/req", metric: mAllocKiB}, {head: "p50 µs", metric: mP50}, {head: "p99 µs", metric: mP99},
+	}
 	var sizes []column
 	for _, s := range decisionSizes {
 		sizes = append(sizes, column{head: "CPU µs, " + sizeName(s), metric: sizeName(s)})
@@ -73,6 +77,8 @@ func tables(l loadSize) []table {
 		}},
 		{"intercept-h1", fmt.Sprintf("Intercepted requests, HTTP/1.1, %d connections", l.keepConns), intercepted("floor")},
 		{"intercept-h2", fmt.Sprintf("Intercepted requests, HTTP/2, %d connections with %d requests at a time", l.h2Conns, l.h2Streams), intercepted("goproxy-mitm")},
+		{"call-h1", fmt.Sprintf("Intercepted tool calls, HTTP/1.1, %d connections: %d bytes of JSON each way", l.keepConns, len(callBody)), logging},
+		{"call-h2", fmt.Sprintf("Intercepted tool calls, HTTP/2, %d connections with %d at a time: %d bytes of JSON each way", l.h2Conns, l.h2Streams, len(callBody)), logging},
 		{"decision", "The decision, in process: tool, address, allowlist, rules, binding; by manifests × domains of one of them", append(sizes,
 			column{head: "allocs", metric: mAllocs}, column{head: "largest over smallest", metric: mGrowth})},
 		{"broker", "Cached credentials, in process: a hit for a caller with a token of 800 bytes and an actor, and what 100,000 hold", credentials},

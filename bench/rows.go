@@ -114,6 +114,12 @@ var allRows = []*row{
 	{name: "intercept-h2", measure: func(ctx context.Context, l *lab, p *proxy) (sample, error) {
 		return requests(ctx, l, p, h2, l.opt.load.h2Conns, l.opt.load.h2Streams)
 	}},
+	{name: "call-h1", measure: func(ctx context.Context, l *lab, p *proxy) (sample, error) {
+		return calls(ctx, l, p, secure, l.opt.load.keepConns, 1)
+	}},
+	{name: "call-h2", measure: func(ctx context.Context, l *lab, p *proxy) (sample, error) {
+		return calls(ctx, l, p, h2, l.opt.load.h2Conns, l.opt.load.h2Streams)
+	}},
 	{name: "decision", measure: decision, bare: true},
 	{name: "broker", measure: brokerInside, bare: true},
 	{name: "verify", measure: verify, bare: true},

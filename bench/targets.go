@@ -23,6 +23,9 @@ type target struct {
 // unbrokered is what a request with a credential is held against: the same without.
 const unbrokered = "toolgate-intercept+identity"
 
+// unlogged is what a call with its bodies in the log is held against.
+const unlogged = "toolgate-intercept"
+
 var targets = []target{
 	{what: "new tunnel, CPU", row: "connect", col: column{metric: mCPU, base: smoke}, bound: 0.60},
 	{what: "new tunnel, CPU", row: "connect", col: column{metric: mCPU, base: "squid"}, bound: 1.1},
@@ -43,6 +46,8 @@ var targets = []target{
 	{what: "intercepted request, h2, bytes allocated", row: "intercept-h2", col: column{metric: mAllocKiB, base: "goproxy-mitm-2"}, bound: 0.25},
 	{what: "intercepted request, h2, rate", row: "intercept-h2", col: column{metric: mRate, base: "goproxy-mitm"}, bound: 1.8, atLeast: true},
 	{what: "intercepted request, h2, bytes allocated", row: "intercept-h2", col: column{metric: mAllocKiB, base: "goproxy-mitm"}, bound: 0.25},
+	{what: "tool call, h1, CPU with its bodies in the log", row: "call-h1", col: column{metric: mCPU, base: unlogged}, bound: 1.25, of: payloadLogging},
+	{what: "tool call, h2, CPU with its bodies in the log", row: "call-h2", col: column{metric: mCPU, base: unlogged}, bound: 1.25, of: payloadLogging},
 	{what: "decision, CPU, " + sizeName(decisionSizes[2]), row: "decision", col: column{metric: mCPU}, bound: 1, unit: "µs"},
 	{what: "decision, allocations", row: "decision", col: column{metric: mAllocs}, bound: 0},
 	// A search among the manifests and then among the domains of one, both logarithmic, would take (3 + 4) / (1 + 2) times as long.
@@ -88,7 +93,7 @@ func writeTargets(b *strings.Builder, opt *options, r *results) {
 			continue
 		}
 		for _, p := range opt.peers {
-			if !strings.HasPrefix(p.name, "toolgate") || !p.in(&row{name: t.row}) || t.of != "" && t.of != p.name || t.of == "" && p.name == brokering {
+			if !strings.HasPrefix(p.name, "toolgate") || !p.in(&row{name: t.row}) || t.of != "" && t.of != p.name || t.of == "" && (p.name == brokering || p.name == payloadLogging) {
 				continue
 			}
 			measured, within, verdict := t.judge(r, p.name)

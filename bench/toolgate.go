@@ -49,11 +49,14 @@ func (l *lab) buildSidecar(ctx context.Context) error {
 	return nil
 }
 
+// payloadLogging is the peer that prints bodies.
+const payloadLogging = "toolgate-intercept+payloads"
+
 // brokering is the peer whose requests carry a credential.
 const brokering = "toolgate-broker"
 
 // sidecarKind is a variant of the sidecar.
-type sidecarKind struct{ identity, intercept, broker bool }
+type sidecarKind struct{ identity, intercept, broker, payloads bool }
 
 func startToolgate(kind sidecarKind) func(context.Context, *lab, int) (*proxy, error) {
 	return func(ctx context.Context, l *lab, uid int) (*proxy, error) {
@@ -61,7 +64,7 @@ func startToolgate(kind sidecarKind) func(context.Context, *lab, int) (*proxy, e
 		if kind.identity {
 			c.Issuer, c.Audience = l.issuer.URL, l.issuer.Audience
 		}
-		c.Intercept = kind.intercept
+		c.Intercept, c.Payloads = kind.intercept, kind.payloads
 		if kind.broker {
 			c.Broker = &brokerConfig{Client: benchClient, Secret: benchSecret, Audience: benchAPI, Workload: l.issuer.Workload}
 		}
@@ -81,6 +84,7 @@ type sidecarConfig struct {
 	CAFile           string   // of the upstream
 	Issuer, Audience string
 	Intercept        bool
+	Payloads         bool           // are logged
 	Broker           *brokerConfig  // of a binding for what is intercepted; nil: none
 	KillSwitch       bool           // by a file in Dir
 	Plane            *plane         // instead of the file; nil: none
@@ -137,6 +141,9 @@ killSwitch: {nats: {servers: ["nats://{{.Plane.NATS}}"], credentialsFile: "{{.Pl
 {{- end}}
 limits: {maxTunnels: 20000, maxTunnelsPerTool: 20000, maxTunnelsPerTenant: 20000, maxRequestsPerTenant: 20000, maxConnections: 20000}
 audit: {output: /dev/null, chain: true}
+{{- if .Payloads}}
+log: {payloads: true}
+{{- end}}
 `))
 
 var manifestTemplate = template.Must(template.New("bench.yaml").Parse(`name: bench

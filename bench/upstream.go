@@ -30,7 +30,7 @@ const (
 	upstreamName = "upstream.bench.example"
 )
 
-// upstreamMain serves GET / with 256 bytes and GET /N with N bytes: plain, over TLS with HTTP/1.1 only, and over TLS with HTTP/2. GET
+// upstreamMain serves GET / with 256 bytes, GET /N with N bytes and POST /call with JSON: plain, over TLS with HTTP/1.1 only, and over TLS with HTTP/2. GET
 // /events is a stream of events that ends with the client.
 func upstreamMain([]string) error {
 	cert, err := selfSigned()
@@ -65,8 +65,12 @@ func upstreamMain([]string) error {
 var filler = make([]byte, 256<<10)
 
 func serveUpstream(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/events" {
+	switch r.URL.Path {
+	case "/events":
 		serveEvents(w, r)
+		return
+	case callPath:
+		serveCall(w, r)
 		return
 	}
 	n := int64(bodyBytes)

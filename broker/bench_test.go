@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"runtime"
 	"strings"
@@ -72,9 +73,10 @@ func BenchmarkHeld(b *testing.B) {
 // hold returns a broker with n cached credentials of that many bytes each.
 func hold(b testing.TB, n, size int) *Broker {
 	scopes := strings.Fields("orders:read orders:write")
+	random := letters{rand.New(rand.NewPCG(1, 2))}
 	br, bd := withIssuer(b, Options{CacheSize: n}, funcIssuer(func(_ context.Context, s Subject) (*Credential, error) {
 		ref := Ref{Binding: "orders", Kind: "token_exchange", Audience: "https://api.orders.test", Scopes: scopes, Expires: time.Now().Add(time.Hour)}
-		return newCredential(ref, "Authorization", "Bearer ", s.TokenID+strings.Repeat("v", size-len(s.TokenID))), nil
+		return newCredential(ref, "Authorization", "Bearer ", random.text(size)), nil
 	}))
 	for i := range n {
 		s := alice()
@@ -87,6 +89,16 @@ func hold(b testing.TB, n, size int) *Broker {
 		}
 	}
 	return br
+}
+
+type letters struct{ *rand.Rand }
+
+func (l letters) text(n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[l.IntN(64)]
+	}
+	return string(b)
 }
 
 func heap() uint64 {

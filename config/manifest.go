@@ -75,7 +75,7 @@ func (l *loader) scrubber(raw *rawObservability) *redact.Scrubber {
 	}
 	s, err := redact.NewRules(rules)
 	if err != nil { // every part of it was looked at
-		return redact.NewScrubber(nil)
+		return &redact.Scrubber{}
 	}
 	return s
 }

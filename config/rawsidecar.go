@@ -341,7 +341,7 @@ type rawTracing struct {
 type rawLog struct {
 	Level    field[logLevel]  `key:"level" default:"info" doc:"Least level that is printed."`
 	Format   field[logFormat] `key:"format" default:"json" doc:"Format of a line."`
-	Payloads field[bool]      `key:"payloads" default:"false" doc:"Print each call's headers and JSON body, redacted."`
+	Payloads field[bool]      `key:"payloads" default:"false" doc:"Print headers and body of each call's request and response, redacted."`
 }
 
 type rawLimits struct {

@@ -186,7 +186,7 @@ type Tracing struct {
 type Log struct {
 	Level    string // debug, info, warn, error
 	Format   string // json or text
-	Payloads bool   // print each call's headers and JSON body, redacted
+	Payloads bool   // print headers and body of each call's request and response, redacted
 }
 
 // Limits bound what a tool or an upstream can take. Zero values never occur in a Snapshot.

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"bufio"
-	"encoding/json"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -38,37 +35,5 @@ type grants struct {
 // startAuthServer starts issuer.mjs and returns its URL. It ends with the test.
 func startAuthServer(t *testing.T, c authConfig) string {
 	t.Helper()
-	line, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(node(t), "issuer/issuer.mjs")
-	var log lockedBuffer
-	cmd.Stderr = &log
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close() // ends it
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("the authorization server's log:\n%s", log.String())
-		}
-	})
-	if _, err := in.Write(append(line, '\n')); err != nil {
-		t.Fatal(err)
-	}
-	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the authorization server did not start: %v", err)
-	}
-	return strings.TrimSpace(url)
+	return strings.TrimSpace(startNodeScript(t, "issuer/issuer.mjs", c).said)
 }

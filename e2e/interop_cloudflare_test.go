@@ -49,7 +49,7 @@ func TestInteropCloudflare(t *testing.T) {
 	w := newWorld(t, "", independent("client_secret_basic", func(c *authConfig) {
 		c.Grants = &grants{Issuer: idp, Clients: map[string]string{cf.URL: cf.ID}}
 	}))
-	cf.believe(t, fetchKeys(t, w.as.issuer+"/jwks"))
+	cf.tell(t, fetchKeys(t, w.as.issuer+"/jwks"))
 	write(t, w.dir, "as-secret", cf.Secret)
 	u := newRelay(t, w, cf.URL, false)
 	s := w.startWith(t, u, strings.NewReplacer("%IDP", w.as.issuer, "%AUTH", w.as.clientAuth, "%AS", cf.URL, "%CLIENT", cf.ID, "%DIR", w.dir).Replace(grantBindings))

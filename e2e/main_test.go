@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/toolgate/toolgate/e2e/sources"
 )
 
 // binDir holds the binaries under test, each built at most once in a run.
@@ -34,6 +36,9 @@ var (
 )
 
 func build(name string) (string, error) {
+	if err := sources.Note(".."); err != nil {
+		return "", err
+	}
 	bin := filepath.Join(binDir, name)
 	out, err := exec.Command("go", "build", "-o", bin, "github.com/toolgate/toolgate/cmd/"+name).CombinedOutput()
 	if err != nil {

@@ -88,9 +88,14 @@ func (s *keySet) read(ctx context.Context, from string) ([]byte, error) {
 	if err := s.authorize(req); err != nil {
 		return nil, err
 	}
-	res, err := s.client.Do(req)
+	return answerTo(s.client, req, maxBody)
+}
+
+// answerTo returns the body of a 200 answer of at most limit bytes. Its errors quote nothing of the request, nor of the answer.
+func answerTo(client *http.Client, req *http.Request, limit int64) ([]byte, error) {
+	res, err := client.Do(req)
 	if err != nil {
-		if ctx.Err() != nil {
+		if req.Context().Err() != nil {
 			return nil, errors.New("no answer in time")
 		}
 		return nil, errors.New("no answer")
@@ -99,11 +104,11 @@ func (s *keySet) read(ctx context.Context, from string) ([]byte, error) {
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("status %d", res.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
-	if err != nil {
+	body, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
+	switch {
+	case err != nil:
 		return nil, errors.New("the answer broke off")
-	}
-	if len(body) > maxBody {
+	case int64(len(body)) > limit:
 		return nil, errors.New("the answer is too large")
 	}
 	return body, nil

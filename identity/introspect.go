@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -202,25 +201,7 @@ func (p *introspector) post(ctx context.Context, token string) ([]byte, error) {
 	req.Header = header
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	res, err := p.client.Do(req)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, errors.New("no answer in time")
-		}
-		return nil, errors.New("no answer")
-	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("status %d", res.StatusCode)
-	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	switch {
-	case err != nil:
-		return nil, errors.New("the answer broke off")
-	case len(body) > maxAnswer:
-		return nil, errors.New("the answer is too large")
-	}
-	return body, nil
+	return answerTo(p.client, req, maxAnswer)
 }
 
 // judgeAnswer is the strict pass over an introspection's answer (RFC 7662, section 2.2).

@@ -22,6 +22,8 @@ type answer struct {
 	chunked bool  // else left counts, once begun
 	left    int64 // of the body
 	last    bool  // the connection ends with it
+	ended   bool
+	whole   bool // once ended: the connection can carry another
 	armed   time.Time
 }
 
@@ -29,6 +31,7 @@ type answer struct {
 func (a *answer) reset(r *http.Request) {
 	clear(a.header)
 	a.r, a.status, a.begun, a.none, a.chunked, a.left, a.last = r, 0, false, false, false, 0, r.Close
+	a.ended = false
 }
 
 // Header is cleared when the request is over.
@@ -140,13 +143,18 @@ func (a *answer) SetWriteDeadline(t time.Time) error {
 	return a.client.conn.SetWriteDeadline(t)
 }
 
-// finish ends the answer and reports whether the connection can carry another.
+// finish ends the answer and reports whether the connection can carry another. Only the first call of it does something.
 func (a *answer) finish() bool {
+	if a.ended {
+		return a.whole
+	}
+	a.ended = true
 	a.begin(0)
 	if a.chunked {
 		a.writeTrailers()
 	}
-	return a.client.bw.Flush() == nil && (a.chunked || a.none || a.left == 0) && !a.last
+	a.whole = a.client.bw.Flush() == nil && (a.chunked || a.none || a.left == 0) && !a.last
+	return a.whole
 }
 
 // writeTrailers writes the last chunk and, as net/http does, the headers that were announced as trailers and those with its prefix.

@@ -3,9 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
-	"log/slog"
 	"mime"
 	"net/http"
 	"strings"
@@ -16,9 +14,6 @@ import (
 
 	"github.com/toolgate/toolgate/redact"
 )
-
-// maxCapture is how much of a JSON or form body is kept to describe it; more is described by its length.
-const maxCapture = 64 << 10
 
 // requestBody is the client's body on its way out: counted, watched, and kept in part for the record's shape. The
 // transport reads it on a goroutine of its own, which may outlive the round trip.
@@ -42,9 +37,7 @@ type requestBody struct {
 	sent    chan struct{} // closed when instead has been read to its end
 
 	mu     sync.Mutex
-	n      int64
-	kept   []byte
-	keep   bool
+	tee    tee  // of what came from the client
 	whole  bool // the end was reached
 	closed bool // by the transport
 	err    error
@@ -53,7 +46,10 @@ type requestBody struct {
 // open begins with the body of r.
 func (b *requestBody) open(r *http.Request) {
 	b.in, b.none, b.whole, b.from, b.length = r.Body, r.ContentLength == 0, r.ContentLength == 0, r.Trailer, r.ContentLength
-	b.keep, b.expect = described(r.Header.Get("Content-Type")), httpguts.HeaderValuesContainsToken(r.Header["Expect"], "100-continue")
+	b.expect = httpguts.HeaderValuesContainsToken(r.Header["Expect"], "100-continue")
+	if described(r.Header.Get("Content-Type")) {
+		b.tee.open(maxCapture, nil)
+	}
 	for name := range r.Trailer {
 		if !forbiddenTrailer(name) {
 			if b.trailer == nil {
@@ -92,11 +88,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.n += int64(n)
-	if b.keep && len(b.kept) < maxCapture {
-		b.kept = append(b.kept, p[:min(n, maxCapture-len(b.kept))]...)
-	}
-	if b.n == b.length {
+	b.tee.write(p[:n])
+	if b.tee.n == b.length {
 		b.whole = true // HTTP/1 tells the end only when asked once more, which nobody need do
 	}
 	if err == io.EOF {
@@ -135,33 +128,25 @@ func (b *requestBody) failed() error {
 	return b.err
 }
 
-// describeInput notes what the request's body was like, and logs its redacted form where the config asks for it.
+// describeInput notes what the request's body was like.
 func (c *call) describeInput(to *client) {
-	r, b := to.r, &to.body
+	b := &to.body
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c.rec.BytesOut += b.n // a WebSocket has counted its own
-	c.rec.InputType = mediaType(r.Header.Get("Content-Type"))
-	if len(b.kept) > 0 && b.whole && b.n == int64(len(b.kept)) {
-		c.rec.InputShape = redact.Shape(b.kept, c.tool.InputFields)
-	}
-	if c.gates.snapshot.Log.Payloads {
-		c.logPayload(r, b)
+	c.rec.BytesOut += b.tee.n // a WebSocket has counted its own
+	c.rec.InputType = mediaType(to.r.Header.Get("Content-Type"))
+	if len(b.tee.kept) > 0 && b.whole && b.tee.all() && described(to.r.Header.Get("Content-Type")) {
+		c.rec.InputShape = redact.Shape(b.tee.kept, c.tool.InputFields)
 	}
 }
 
-func (c *call) logPayload(r *http.Request, b *requestBody) {
-	res := redact.Result{Text: fmt.Sprintf("[%d bytes, not kept]", b.n), Status: redact.StatusFailedClosed}
-	if b.keep || b.n == 0 {
-		res = c.tool.Scrubber.Body(r.Header.Get("Content-Type"), b.kept, b.whole && b.n == int64(len(b.kept)))
-	}
-	c.rec.RedactionStatus, c.rec.RedactionCounts = res.Status, res.Counts
-	for class, n := range res.Counts {
-		c.proxy.metrics.redacted(class, n)
-	}
-	c.proxy.log.LogAttrs(context.Background(), slog.LevelInfo, "payload", slog.String("decision_id", c.rec.ID),
-		slog.String("tool", c.tool.Name), slog.String("method", r.Method), slog.String("host", c.target.Host), slog.String("url", redact.URL(r.URL.String())),
-		slog.Any("header", redact.Headers(r.Header)), slog.String("body", res.Text))
+// taken returns what is kept of the body, and ends the keeping.
+func (b *requestBody) taken() (t tee, whole bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t, whole = b.tee, b.whole
+	b.tee = tee{n: t.n}
+	return t, whole
 }
 
 // described reports whether a body of this media type can be told by its fields.

@@ -34,6 +34,11 @@ type client struct {
 	idle time.Duration
 	h1   bool
 
+	logged  bool           // the log asks for the bodies
+	res     *http.Response // the upstream's; nil: there is none
+	back    tee            // of what the tool gets of its body
+	arrived bool           // that body was read to its end
+
 	informing sync.Mutex
 	informed  int
 	answering bool // no more informational responses

@@ -99,6 +99,8 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 		dog.touch(now)
 		c.moved(now)
 	})
+	c.keepPayloads(to)
+	defer c.logPayloads(to)
 	defer c.describeInput(to)
 	upgrade := isWebSocket(to.r)
 	if !to.h1 && !to.body.none { // an h1 client's exchange sees to it
@@ -134,6 +136,7 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	}
 	defer func() { _ = res.Body.Close() }()
 	dog.header(to.idle)
+	to.res = res
 	if cred != nil {
 		cred.ScrubHeader(res.Header)
 		if err := uncoded(res); err != nil && !bodiless(to.r, res) {

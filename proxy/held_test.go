@@ -83,6 +83,16 @@ func (l *lab) jsonRequest(r route, path string, body io.Reader) *http.Request {
 	return req
 }
 
+// announced is a request whose client announces more than it sends before it has the answer. One that sends all may be reset while it
+// does, since more of a refused body is not read than a moment's.
+func (l *lab) announced(r route, path, begin string, length int64) *http.Request {
+	body, w := io.Pipe()
+	req := l.jsonRequest(r, path, body)
+	req.ContentLength = length
+	go func() { _, _ = io.WriteString(w, begin) }() // ends when the transport closes body, too
+	return req
+}
+
 func (l *lab) getRequest(r route, path string) *http.Request {
 	req, err := http.NewRequest("GET", l.on(r, path), nil)
 	if err != nil {
@@ -126,7 +136,7 @@ func TestHeldRefused(t *testing.T) {
 	overHeld(t, func(t *testing.T, l *lab, r route, _ chan got) {
 		large := heldIn + strings.Repeat(" ", 1<<20)
 		for name, req := range map[string]*http.Request{
-			"too large":               l.jsonRequest(r, "/p", strings.NewReader(large)),
+			"too large":               l.announced(r, "/p", heldIn, int64(len(large))),
 			"too large, length late":  l.jsonRequest(r, "/p", io.MultiReader(strings.NewReader(large))),
 			"elsewhere in the body":   l.jsonRequest(r, "/p", strings.NewReader(`{"k": "TOOLGATE_HELD_KEY"}`)),
 			"in the path":             l.jsonRequest(r, "/TOOLGATE_HELD_KEY", strings.NewReader(`{}`)),

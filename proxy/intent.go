@@ -51,8 +51,8 @@ func unrecorded(err error) *Denial {
 }
 
 func mediaType(contentType string) string {
-	if contentType == "" {
-		return ""
+	if contentType == "" || contentType == "application/json" {
+		return contentType
 	}
 	t, _, err := mime.ParseMediaType(contentType)
 	if err != nil {

@@ -30,6 +30,7 @@ type Metrics struct {
 	revoked    *prometheus.CounterVec
 	cuts       *prometheus.CounterVec
 	masks      *prometheus.CounterVec
+	unmasked   *prometheus.CounterVec
 	records    *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
 	names      *prometheus.CounterVec
@@ -58,6 +59,7 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		revoked:   counters("token_revocations_total", "Tokens revoked at their issuer, by binding and result.", "binding", "result"),
 		cuts:      counters("calls_cut_total", "Running calls cut by the kill switch.", "tool"),
 		masks:     counters("redactions_total", "Masks put into payloads that were logged, by class.", "class"),
+		unmasked:  counters("redaction_failures_total", "Bodies that were not logged, or from some place on, by why.", "reason"),
 		records:   counters("audit_records_total", "Records of calls, by what became of them.", "result"),
 		reloads:   counters("config_reloads_total", "Reloads of the configuration, by result.", "result"),
 		names:     counters("dns_queries_total", "DNS queries of tools, by what they were answered.", "tool", "result"),
@@ -74,11 +76,14 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		goVersion = b.GoVersion
 	}
 	build.WithLabelValues(version, goVersion).Set(1)
-	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.records, m.reloads, m.names, m.spans, m.handshakes,
+	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.unmasked, m.records, m.reloads, m.names, m.spans, m.handshakes,
 		m.info, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.setTools(s)
 	for _, result := range []string{"written", "dropped", "error"} { // a rate needs the zero before the first one
 		m.records.WithLabelValues(result)
+	}
+	for _, reason := range []string{notReadable, noMemory} {
+		m.unmasked.WithLabelValues(reason)
 	}
 	for _, result := range tracing.Results {
 		m.spans.WithLabelValues(result)
@@ -146,6 +151,8 @@ func observe(o prometheus.Observer, took time.Duration, exemplar string) {
 func (m *Metrics) cut(tool string) { m.cuts.WithLabelValues(m.tool(tool)).Inc() }
 
 func (m *Metrics) redacted(class string, n int) { m.masks.WithLabelValues(class).Add(float64(n)) }
+
+func (m *Metrics) notRedacted(reason string) { m.unmasked.WithLabelValues(reason).Inc() }
 
 // Record counts what became of a record.
 func (m *Metrics) Record(result string) { m.records.WithLabelValues(result).Inc() }

@@ -37,6 +37,7 @@ type Proxy struct {
 	replays identity.Replays // outlives a reload
 	runs    runs             // so does it
 	held    held
+	logged  logged
 
 	mu        sync.Mutex
 	servers   []*http.Server
@@ -68,6 +69,7 @@ func New(o Options) *Proxy {
 	p.gates.Store(o.Gates)
 	p.tunnels = newRegistry(limits)
 	p.running.maxPerTenant = limits.MaxRequestsPerTenant
+	p.logged.begin()
 	p.inner = newInnerServer(p, limits)
 	p.metrics.attach(p)
 	o.Kill.OnRevoke(p.dropCredentials)

@@ -38,6 +38,7 @@ func (c *call) respond(ctx context.Context, to *client, res *http.Response, dog 
 	if flush {
 		_ = to.rc.Flush() // the header goes out before the first event
 	}
+	c.keepResponse(to, res)
 	body := io.Reader(res.Body)
 	if cred != nil {
 		body = cred.ScrubBody(body)
@@ -48,10 +49,12 @@ func (c *call) respond(ctx context.Context, to *client, res *http.Response, dog 
 			c.abort(to)
 		}
 	}
+	to.arrived = true
 	if cred != nil {
 		cred.ScrubHeader(res.Trailer)
 	}
 	trailers(to, res, announced)
+	to.deliver()
 }
 
 // bodiless reports whether a response has no body whatever its header says (RFC 9110, section 6.4.1). For net/http it is over
@@ -85,6 +88,7 @@ func (c *call) copyBody(ctx context.Context, to *client, body io.Reader, dog *wa
 				return clientError{werr}
 			}
 			c.rec.BytesIn += int64(n)
+			to.back.write(buf[:n])
 			if flush {
 				if ferr := to.rc.Flush(); ferr != nil {
 					return clientError{ferr}

@@ -66,6 +66,9 @@ const (
 
 // mediaKind returns how to read this media type, and a multipart's boundary.
 func mediaKind(contentType string) (k kind, boundary string) {
+	if contentType == "application/json" { // which nearly every one is
+		return kindJSON, ""
+	}
 	t, params, err := mime.ParseMediaType(contentType)
 	if err != nil && t == "" {
 		if strings.TrimSpace(contentType) == "" {

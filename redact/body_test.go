@@ -22,8 +22,18 @@ func leaks(text, secret string) string {
 	return ""
 }
 
+// forFields masks these fields, and the default classes.
+func forFields(t testing.TB, fields ...string) *Scrubber {
+	t.Helper()
+	s, err := NewRules(Rules{Fields: fields})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func TestBody(t *testing.T) {
-	s := NewScrubber([]string{"customer_email", "paymentToken"})
+	s := forFields(t, "customer_email", "paymentToken")
 	jwt := "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJl"
 	cases := []struct{ name, in, want, status string }{
 		{"nothing", `{"a":[1,2.50,true,null,"x"]}`, `{"a":[1,2.50,true,null,"x"]}`, "none"},
@@ -61,14 +71,14 @@ func TestBody(t *testing.T) {
 }
 
 func TestBodyCounts(t *testing.T) {
-	r := NewScrubber([]string{"email"}).Body(jsonType, []byte(`{"email":1,"x":[{"email":2}],"pin":3,"u":"http://h/?a=b"}`), true)
+	r := forFields(t, "email").Body(jsonType, []byte(`{"email":1,"x":[{"email":2}],"pin":3,"u":"http://h/?a=b"}`), true)
 	if want := map[string]int{"field": 2, "credential": 1, "url": 1}; !maps.Equal(r.Counts, want) {
 		t.Errorf("got %v, want %v", r.Counts, want)
 	}
 }
 
 func TestBodyNilScrubber(t *testing.T) {
-	for _, s := range []*Scrubber{nil, {}, NewScrubber(nil), NewScrubber([]string{"", "_"})} {
+	for _, s := range []*Scrubber{nil, {}, forFields(t, "", "_")} {
 		if r := s.Body("", []byte(`{"password":"x","":"y"}`), true); r.Text != `{"password":"[REDACTED:credential]","":"y"}` {
 			t.Errorf("%s", r.Text)
 		}
@@ -77,7 +87,7 @@ func TestBodyNilScrubber(t *testing.T) {
 
 // What cannot be read is never shown.
 func TestBodyFailsClosed(t *testing.T) {
-	s := NewScrubber([]string{"customer_email"})
+	s := forFields(t, "customer_email")
 	deep := strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1)
 	for _, c := range []struct {
 		contentType, body string
@@ -110,7 +120,7 @@ func TestBodyFailsClosed(t *testing.T) {
 }
 
 func TestBodyLines(t *testing.T) {
-	s := NewScrubber([]string{"email"})
+	s := forFields(t, "email")
 	in := "{\"email\":\"a\"}\r\n\n\x1e{\"x\":1}\nbroken " + marker + "\n{\"email\":\"" + marker
 	want := "{\"email\":\"[REDACTED:field]\"}\n{\"x\":1}\n" + unparsed([]byte("broken "+marker)) + "\n"
 	for complete, last := range map[bool]string{true: `{"email":"` + marker, false: `{"email":"` + marker} {
@@ -126,7 +136,7 @@ func TestBodyLines(t *testing.T) {
 }
 
 func TestBodyForm(t *testing.T) {
-	s := NewScrubber([]string{"customer_email"})
+	s := forFields(t, "customer_email")
 	const form = "application/x-www-form-urlencoded"
 	for in, want := range map[string]string{
 		"a=1&customer_email=b%40x&c=2":                     "a=1&customer_email=[REDACTED:field]&c=2",
@@ -177,7 +187,7 @@ func quote(s string) string {
 
 // No eight bytes of a secret survive in any shape, nor nested in strings, nor in base64.
 func TestNothingSurvives(t *testing.T) {
-	s := NewScrubber([]string{"customer_email"})
+	s := forFields(t, "customer_email")
 	secrets := []string{
 		marker, "bob.smith+tag@example.test", `quote " backslash \ and more`, "line\nbreak\tand tab 12345",
 		"ünïcödé-sécret-wörds", "{\"looks\":\"like json secret\"}", "a=secret1234&b=secret5678", "[REDACTED:field]then-the-rest",
@@ -218,7 +228,7 @@ func FuzzBody(f *testing.F) {
 		"{\"\":\"{\\\"\x7f\\\":0}\"}"} {
 		f.Add(in, "k")
 	}
-	s := NewScrubber([]string{"customer_email"})
+	s := forFields(f, "customer_email")
 	f.Fuzz(func(t *testing.T, in, key string) {
 		r := s.Body(jsonType, []byte(in), true)
 		again := s.Body(jsonType, []byte(r.Text), true)
@@ -242,7 +252,7 @@ func FuzzBody(f *testing.F) {
 }
 
 func BenchmarkBody(b *testing.B) {
-	s := NewScrubber([]string{"customer_email", "payment_token"})
+	s := forFields(b, "customer_email", "payment_token")
 	item := `{"id":12345,"customer_email":"bob@customer.example","note":"please deliver before noon","items":[{"sku":"A-1","price":19.99}],"ok":true},`
 	for _, n := range []int{1, 30, 7500} {
 		body := []byte(`[` + strings.TrimSuffix(strings.Repeat(item, n), ",") + `]`)

@@ -44,6 +44,11 @@ func safeAttr(a slog.Attr) slog.Attr {
 	if a.Equal(slog.Attr{}) {
 		return a // handlers leave out the empty attribute
 	}
+	if a.Value.Kind() == slog.KindLogValuer {
+		if safe, ok := a.Value.LogValuer().(safeHeaders); ok {
+			return slog.Attr{Key: Text(a.Key), Value: safe.LogValue()}
+		}
+	}
 	v := a.Value.Resolve() // contains a panic of LogValue, and returns an error that tells of it
 	if secretName(a.Key) {
 		return slog.String(Text(a.Key), namedSecret(normalise(a.Key), v))
@@ -95,6 +100,8 @@ func safeAny(x any) slog.Value {
 			return slog.StringValue(text)
 		}
 		return slog.StringValue("[" + panicked + "]")
+	case Excerpt:
+		return slog.StringValue(x.text)
 	case http.Header:
 		return Headers(x)
 	case *url.URL:

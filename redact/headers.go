@@ -45,6 +45,15 @@ func Headers(h http.Header) slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
+// HeadersOnce is Headers for a line of the log: Handler does not look through it again.
+func HeadersOnce(h http.Header) slog.Value { return slog.AnyValue(safeHeaders{Headers(h)}) }
+
+// safeHeaders is what Headers returned.
+type safeHeaders struct{ shown slog.Value }
+
+// LogValue returns it, for handlers other than ours.
+func (h safeHeaders) LogValue() slog.Value { return h.shown }
+
 // headerName keeps what can be a field name (RFC 9110, section 5.1); anything else may be data.
 func headerName(name string) string {
 	if !token(name) || len(name) > 128 {

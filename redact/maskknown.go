@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"bytes"
 	"io"
 	"slices"
 
@@ -74,4 +75,11 @@ func (m *knownReader) fill(n int) {
 		}
 	}
 	m.ready, m.sent = m.out, open
+}
+
+// maskOf returns the placeholder, cut or filled to n bytes.
+func maskOf(n int) []byte {
+	m := bytes.Repeat([]byte("*"), n)
+	copy(m, placeholder)
+	return m
 }

@@ -1,16 +1,34 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"html"
 	"io"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/iotest"
 
+	"github.com/toolgate/toolgate/redact/corpustest"
 	"github.com/toolgate/toolgate/redact/known"
 )
+
+// pieces gives its strings one read at a time.
+type pieces []string
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(*p) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, (*p)[0])
+	if (*p)[0] = (*p)[0][n:]; (*p)[0] == "" {
+		*p = (*p)[1:]
+	}
+	return n, nil
+}
 
 // TestMaskKnownAtEverySplit: each form of a secret is masked at the same length, wherever the reads cut it.
 func TestMaskKnownAtEverySplit(t *testing.T) {
@@ -27,12 +45,12 @@ func TestMaskKnownAtEverySplit(t *testing.T) {
 				t.Fatalf("%s at %d: %v\n%s\n%s", name, i, err, in, got)
 			}
 			plain := string(got) + html.UnescapeString(string(got)) + lenientPercent(string(got)) + unbase64(string(got)) + unescapeJSON(string(got))
-			if common(liveToken, plain) >= 8 {
+			if corpustest.Common(liveToken, plain) >= 8 {
 				t.Fatalf("%s at %d: %s", name, i, got)
 			}
 		}
 		got, err := io.ReadAll(MaskKnown(&pieced{text: []byte(in)}, set))
-		if err != nil || len(got) != len(in) || common(liveToken, string(got)+lenientPercent(string(got))+unbase64(string(got))) >= 8 {
+		if err != nil || len(got) != len(in) || corpustest.Common(liveToken, string(got)+lenientPercent(string(got))+unbase64(string(got))) >= 8 {
 			t.Errorf("%s byte by byte: %v %s", name, err, got)
 		}
 	}
@@ -50,3 +68,35 @@ func TestMaskKnownHoldsNothingBack(t *testing.T) {
 		}
 	}
 }
+
+// An error of the reader below arrives, and what was held back before it.
+func TestMaskKnownKeepsErrors(t *testing.T) {
+	set := known.New()
+	set.Add(New(liveToken))
+	broken, begun := errors.New("broken"), liveToken[:9]
+	got, err := io.ReadAll(MaskKnown(io.MultiReader(strings.NewReader(begun), iotest.ErrReader(broken)), set))
+	if !errors.Is(err, broken) || string(got) != begun {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// FuzzMaskKnown: no text and no length of reads lets the secret through or changes the length.
+func FuzzMaskKnown(f *testing.F) {
+	set := known.New()
+	set.Add(New(liveToken))
+	f.Add([]byte(liveToken[:9]+liveToken+liveToken), []byte("x"), uint8(3))
+	f.Fuzz(func(t *testing.T, before, after []byte, size uint8) {
+		in := append(append(before[:len(before):len(before)], liveToken...), after...)
+		chunks := bytes.NewReader(in)
+		got, err := io.ReadAll(MaskKnown(readerFunc(func(p []byte) (int, error) {
+			return chunks.Read(p[:min(len(p), int(size)+1)])
+		}), set))
+		if err != nil || len(got) != len(in) || bytes.Contains(got, []byte(liveToken)) {
+			t.Fatalf("%q %v", got, err)
+		}
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -41,7 +41,7 @@ var jsonTexts = []string{`{}`, `[]`, ` {"a" : [1, -0, 1.5e+10, 0.25E-3 , true,fa
 // readsAsJSONText holds the reader to what package jsontext accepts and writes.
 func readsAsJSONText(t *testing.T, text string) {
 	want, ok := recoded(t, text)
-	p := &pass{s: NewScrubber(nil), body: true, allowed: 1 << 30}
+	p := &pass{s: &Scrubber{}, body: true, allowed: 1 << 30}
 	got, err := p.json([]byte(text), 0)
 	if deep := strings.Count(text, "[")+strings.Count(text, "{") > maxDepth; (err == nil) != ok && !(deep && err == nil) { // what is masked may be deeper
 		t.Fatalf("%.200q: %v, package jsontext: %v", text, err, ok)
@@ -60,7 +60,7 @@ func readsAsJSONText(t *testing.T, text string) {
 	}
 	for _, src := range []io.Reader{iotest.OneByteReader(strings.NewReader(text)), iotest.DataErrReader(strings.NewReader(text))} {
 		var out bytes.Buffer
-		p := &pass{s: NewScrubber(nil), body: true, allowed: 1 << 30}
+		p := &pass{s: &Scrubber{}, body: true, allowed: 1 << 30}
 		if err := p.jsonStream(&out, src); err != nil || strings.TrimSuffix(out.String(), "\n") != string(got) {
 			t.Fatalf("%.200q as a stream: %v %.200q, want %.200q", text, err, &out, got)
 		}

@@ -113,19 +113,6 @@ func (s *Scrubber) field(name string) {
 // ending reports whether a name that text before a ":" or "=" could be masked for can end with this byte.
 func (s *Scrubber) ending(c byte) bool { return nameEnds[c] || s != nil && s.ends[c] }
 
-// NewScrubber returns a Scrubber for these fields, as of Rules, and DefaultClasses. What begins with "$" and is no path is a key name.
-func NewScrubber(fields []string) *Scrubber {
-	s := &Scrubber{fields: make(map[string]bool, len(fields))}
-	for _, f := range fields {
-		if p, err := parsePath(f); err == nil && strings.HasPrefix(f, "$") {
-			s.paths = append(s.paths, p)
-		} else if n := normalise(f); n != "" {
-			s.field(n)
-		}
-	}
-	return s
-}
-
 // mask returns the placeholder for the value of a payload's key, or "" if its name is harmless.
 func (s *Scrubber) mask(name string) string {
 	if len(name) > maxName {

@@ -1,9 +1,7 @@
 package redact
 
 import (
-	"bufio"
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
@@ -20,6 +18,7 @@ import (
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/toolgate/toolgate/redact/corpustest"
 	"github.com/toolgate/toolgate/redact/detect"
 )
 
@@ -156,39 +155,6 @@ func unplus(s string) string { return strings.ReplaceAll(s, "+", " ") }
 // masksAll are the carriers of which only names are shown: nothing that they carry can be kept.
 var masksAll = map[string]bool{"header": true, "cookie": true}
 
-type corpusCase struct {
-	ID, Class, Text, Expected string
-	Secrets                   []string
-}
-
-// corpus is 1,227 texts that nobody of this project wrote: the cases of gitleaks' rules and of Presidio's recognizers. They look like
-// live keys, so they stay outside of the repository.
-func corpus(t testing.TB) (out []corpusCase) {
-	t.Helper()
-	f, err := os.Open(cmp.Or(os.Getenv("TOOLGATE_REDACTION_CORPUS"), "../../shared/redaction/corpus.jsonl.gz"))
-	if err != nil {
-		t.Skip("NOT SCORED: there is no corpus; set TOOLGATE_REDACTION_CORPUS to corpus.jsonl.gz")
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(z)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var c corpusCase
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, c)
-	}
-	if lines.Err() != nil || len(out) < 1000 {
-		t.Fatalf("%d cases, %v", len(out), lines.Err())
-	}
-	return out
-}
-
 func allClasses(t testing.TB, fields ...string) *Scrubber {
 	t.Helper()
 	s, err := NewRules(Rules{Fields: fields, Classes: detect.PII})
@@ -198,25 +164,14 @@ func allClasses(t testing.TB, fields ...string) *Scrubber {
 	return s
 }
 
-// common returns the length of the longest string that is in both.
-func common(a, b string) int {
-	best := 0
-	for i := range len(a) {
-		for best < len(a)-i && strings.Contains(b, a[i:i+best+1]) {
-			best++
-		}
-	}
-	return best
-}
-
 // unspaced is a text without what carriers change: spaces, line ends, and how controls are written.
 func unspaced(s string) string {
 	return strings.NewReplacer(" ", "", "\r", "", "\t", "", "\n", "").Replace(s)
 }
 
-// TestScore holds each carrier to its numbers. A secret leaks if half of it, but no less than eight bytes, can be read on.
+// TestScore holds each carrier to its numbers.
 func TestScore(t *testing.T) {
-	all := corpus(t)
+	all := corpustest.Load(t, "..")
 	s := allClasses(t)
 	for _, c := range carriers {
 		found, secrets := map[string]int{}, map[string]int{}
@@ -236,7 +191,7 @@ func TestScore(t *testing.T) {
 			}
 			for _, secret := range k.Secrets {
 				secrets[k.Class]++
-				if n := common(secret, out); n < max(8, (len(secret)+1)/2) && n < len(secret) {
+				if !corpustest.Leaks(secret, out) {
 					found[k.Class]++
 				} else {
 					show = append(show, "missed "+k.Class+" "+text+" => "+out)

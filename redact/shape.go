@@ -15,7 +15,7 @@ const (
 )
 
 // Shape returns the key paths of a JSON payload with type and length bucket, sorted, at most 64 of them, for example
-// "order.id: string(1-16)". A key that is not in known (normalised as for NewScrubber) is written "*", since keys can
+// "order.id: string(1-16)". A key that is not in known (normalised as for Rules.Fields) is written "*", since keys can
 // be data; one that is takes the spelling of known. Elements of an array share one path: "items[]". The root is "$"
 // where it is not an object. Nil when b is not JSON or larger than Body would read.
 func Shape(b []byte, known []string) []string {

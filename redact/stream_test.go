@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/redact/corpustest"
 )
 
 // liveToken is put together so that the source holds no string that looks like a key.
@@ -56,7 +58,7 @@ func streams() map[string][2]string {
 // TestStreamEverySplit: a stream comes out as the whole body does, wherever it is cut, and no secret is in it.
 func TestStreamEverySplit(t *testing.T) {
 	held := holdLive(t)
-	s := NewScrubber([]string{"customer_email"})
+	s := forFields(t, "customer_email")
 	for name, c := range streams() {
 		want := s.Body(c[0], []byte(c[1]), true)
 		for _, secret := range []string{"bob@", "mple.com", "Tr0ub4dor", "MIIEvQ", "hkiG9w", "ZSJ9.c2l", "Zq7/x+", "Nb4_Vc6"} {
@@ -81,17 +83,17 @@ func TestStreamEverySplit(t *testing.T) {
 // TestKnownInEveryCarrier: what the process holds is found by its value alone.
 func TestKnownInEveryCarrier(t *testing.T) {
 	held := holdLive(t)
-	s := NewScrubber(nil)
+	s := &Scrubber{}
 	for _, c := range carriers {
 		for _, text := range []string{liveToken, "it is " + liveToken + " and more", base64.StdEncoding.EncodeToString([]byte("user:" + liveToken))} {
 			out := c.read(c.mask(s, text))
-			if common(liveToken, out+unbase64(out)) >= 8 {
+			if corpustest.Common(liveToken, out+unbase64(out)) >= 8 {
 				t.Errorf("%s: %s", c.name, out)
 			}
 		}
 	}
 	for _, text := range []string{Text("x " + liveToken), URL("https://h.example/bot" + liveToken + "/send"), Error(io.ErrUnexpectedEOF), headerValue("User-Agent", liveToken)} {
-		if common(liveToken, text) >= 8 {
+		if corpustest.Common(liveToken, text) >= 8 {
 			t.Error(text)
 		}
 	}
@@ -100,7 +102,7 @@ func TestKnownInEveryCarrier(t *testing.T) {
 
 // TestStreamBounds: what is too long to be held becomes its length and a hash, and what follows is read on.
 func TestStreamBounds(t *testing.T) {
-	s := NewScrubber(nil)
+	s := &Scrubber{}
 	long := strings.Repeat("secretish ", 10<<10)
 	for contentType, c := range map[string][2]string{
 		"application/json":                  {`{"a":"` + long + `","b":"` + long + `","c":7}`, `"c":7}`},
@@ -119,7 +121,7 @@ func TestStreamBounds(t *testing.T) {
 
 // A broken stream shows nothing of the rest.
 func TestStreamBreaks(t *testing.T) {
-	s := NewScrubber(nil)
+	s := &Scrubber{}
 	for contentType, text := range map[string]string{
 		"application/json":         `{"a":1,"b":nope "` + marker + `"}`,
 		"application/octet-stream": marker,
@@ -134,7 +136,7 @@ func TestStreamBreaks(t *testing.T) {
 }
 
 func TestCoded(t *testing.T) {
-	s := NewScrubber([]string{"customer_email"})
+	s := forFields(t, "customer_email")
 	for _, coding := range []string{"gzip", "br", "zstd"} {
 		in := compressed(coding, `{"customer_email":"bob"}`)
 		if r := s.Coded("application/json", coding, in, true); r.Text != `{"customer_email":"[REDACTED:field]"}` {
@@ -158,7 +160,7 @@ func TestCoded(t *testing.T) {
 func TestWriter(t *testing.T) {
 	var out bytes.Buffer
 	var res Result
-	w := NewScrubber([]string{"customer_email"}).Writer(&out, "application/json", "", func(r Result) { res = r })
+	w := forFields(t, "customer_email").Writer(&out, "application/json", "", func(r Result) { res = r })
 	for _, part := range []string{`{"customer_`, `email":"bo`, `b"}`} {
 		if _, err := io.WriteString(w, part); err != nil {
 			t.Fatal(err)
@@ -174,7 +176,7 @@ func FuzzStream(f *testing.F) {
 		f.Add(c[0], c[1], 7)
 	}
 	f.Fuzz(func(t *testing.T, contentType, text string, cut int) {
-		s := NewScrubber([]string{"customer_email"})
+		s := forFields(t, "customer_email")
 		want := s.Body(contentType, []byte(text), true)
 		if want.Status == StatusFailedClosed || len(text) > 16<<10 || cut < 0 || cut > len(text) || strings.TrimSpace(text) == "" {
 			return

@@ -167,7 +167,7 @@ func watchOpens(t *testing.T, dir string) func() []string {
 // TestNoAmbientCredentials: with every variable and file planted that an SDK would find by itself, and with a metadata service that
 // answers, the sidecar uses what its configuration names and nothing else; not even when that fails.
 func TestNoAmbientCredentials(t *testing.T) {
-	noteSources(t)
+	note(t)
 	l := newLab(t)
 	l.begin()
 	l.dns.set("idp.ok.test", at(addrU3))

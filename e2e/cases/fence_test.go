@@ -11,7 +11,7 @@ import (
 // TestFence runs tools behind the whole of the transparent mode: the rules of netinit, captured connections, the name server of
 // kind dns, the sidecar as a user of its own. The tools are curl and this test binary, know of no proxy, and have no capability.
 func TestFence(t *testing.T) {
-	noteSources(t)
+	note(t)
 	l := newLab(t)
 	for _, c := range []struct {
 		name string

@@ -5,12 +5,12 @@ package cases
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/e2e/sources"
 )
 
 // resolvConf has a search list that would turn api.ok.test into a name of the cluster.
@@ -64,7 +64,7 @@ func outside() (int, error) {
 
 // TestCases runs every case. One of them: go test ./e2e/cases -run 'TestCases/address/ADR-01$'
 func TestCases(t *testing.T) {
-	noteSources(t)
+	note(t)
 	l := newLab(t)
 	for _, a := range areas() {
 		t.Run(a.name, func(t *testing.T) {
@@ -80,23 +80,10 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// noteSources looks at all files that the sidecar is built from, so that the go command does not take the result of an
-// earlier build for this one's: its cache knows what a test opened or looked at, not what a subprocess did.
-func noteSources(t *testing.T) {
+// note makes the test's result good for these sources only.
+func note(t *testing.T) {
 	t.Helper()
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && (d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".git")) {
-			if err != nil {
-				return err
-			}
-			return fs.SkipDir
-		}
-		if !d.IsDir() {
-			_, err = os.Stat(path)
-		}
-		return err
-	})
-	if err != nil {
+	if err := sources.Note("../.."); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -26,7 +26,7 @@ func installed(t *testing.T, values string) *kube {
 		if err := k.try(nil, "delete", "crd", "toolmanifests.toolgate.dev", "--ignore-not-found"); err != nil {     // helm keeps it
 			t.Error(err)
 		}
-		if err := k.try(nil, "delete", "namespace", k.namespace); err != nil {
+		if err := k.deleteNamespace(); err != nil {
 			t.Errorf("deleting the namespace: %v", err)
 		}
 	})

@@ -58,6 +58,13 @@ func (k *kube) inNamespace(t *testing.T, labels ...string) *kube {
 	return own
 }
 
+// deleteNamespace deletes the namespace and waits until it is gone. Its pods go first: while one has time to end, the namespace's controller
+// comes back only after half of that time.
+func (k *kube) deleteNamespace() error {
+	err := k.try(nil, "delete", "pods", "--all", "--grace-period=1")
+	return errors.Join(err, k.try(nil, "delete", "namespace", k.namespace))
+}
+
 // describe logs what the namespace holds: a failed test's best witness.
 func (k *kube) describe(t *testing.T) {
 	t.Helper()

@@ -47,7 +47,7 @@ func newPartner(t *testing.T) partner {
 		if t.Failed() {
 			p.describe(t)
 		}
-		if err := p.try(nil, "delete", "namespace", p.namespace); err != nil {
+		if err := p.deleteNamespace(); err != nil {
 			t.Errorf("deleting the namespace: %v", err)
 		}
 	})

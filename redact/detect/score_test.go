@@ -1,52 +1,17 @@
 package detect
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/redact/corpustest"
 )
-
-// corpus is 1,227 texts that nobody of this project wrote: the cases of gitleaks' rules and of Presidio's recognizers. They look like
-// live keys, so they stay outside of the repository.
-func corpus(t *testing.T) []corpusCase {
-	t.Helper()
-	name := cmp.Or(os.Getenv("TOOLGATE_REDACTION_CORPUS"), "../../../shared/redaction/corpus.jsonl.gz")
-	f, err := os.Open(name)
-	if err != nil {
-		t.Skip("NOT SCORED: there is no corpus; set TOOLGATE_REDACTION_CORPUS to corpus.jsonl.gz")
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []corpusCase
-	lines := bufio.NewScanner(z)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var c corpusCase
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, c)
-	}
-	if lines.Err() != nil || len(out) < 1000 {
-		t.Fatalf("%d cases, %v", len(out), lines.Err())
-	}
-	return out
-}
-
-type corpusCase struct {
-	ID, Class, Text, Expected string
-	Secrets                   []string
-}
 
 // score is how one class came out.
 type score struct {
@@ -58,11 +23,11 @@ type score struct {
 
 func (s *score) recall() float64 { return float64(s.found) / float64(s.secrets) }
 
-// TestScore holds the detectors to their numbers. A secret leaks if half of it, but no less than eight bytes, can be read on.
+// TestScore holds the detectors to their numbers.
 func TestScore(t *testing.T) {
 	set := allOf(t)
 	scores := map[string]*score{}
-	for _, c := range corpus(t) {
+	for _, c := range corpustest.Load(t, "../..") {
 		s := scores[c.Class]
 		if s == nil {
 			s = &score{class: c.Class}
@@ -79,7 +44,7 @@ func TestScore(t *testing.T) {
 		}
 		for _, secret := range c.Secrets {
 			s.secrets++
-			if common := common(secret, out); common < max(8, (len(secret)+1)/2) && common < len(secret) {
+			if !corpustest.Leaks(secret, out) {
 				s.found++
 			} else {
 				s.missed = append(s.missed, c.Text+" => "+out)
@@ -90,7 +55,7 @@ func TestScore(t *testing.T) {
 }
 
 func report(t *testing.T, scores map[string]*score) {
-	all := slices.SortedFunc(mapValues(scores), func(a, b *score) int { return cmp.Compare(a.class, b.class) })
+	all := slices.SortedFunc(maps.Values(scores), func(a, b *score) int { return cmp.Compare(a.class, b.class) })
 	var table bytes.Buffer
 	var sum float64
 	var classes, keeps, touched int
@@ -117,27 +82,6 @@ func report(t *testing.T, scores map[string]*score) {
 		t.Logf("\n%s", &table)
 	}
 	t.Log(summary)
-}
-
-func mapValues(m map[string]*score) func(func(*score) bool) {
-	return func(yield func(*score) bool) {
-		for _, s := range m {
-			if !yield(s) {
-				return
-			}
-		}
-	}
-}
-
-// common returns the length of the longest string that is in both.
-func common(a, b string) int {
-	best := 0
-	for i := range len(a) {
-		for best < len(a)-i && strings.Contains(b, a[i:i+best+1]) {
-			best++
-		}
-	}
-	return best
 }
 
 func allOf(t testing.TB) *Set {

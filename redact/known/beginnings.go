@@ -17,17 +17,17 @@ var depths = [...]int{deepest, 64, 16}
 // how many forms have each.
 type beginnings struct {
 	seed  maphash.Seed
-	short map[uint32]int32
-	long  map[uint64]int32
-	quick [1 << 10]uint64 // a bit for every hash of four bytes; those of what was removed stay for a while
+	short map[uint32]uint32
+	long  map[uint32]uint32 // by half a hash: one that is taken for another holds text back, and no more
+	quick [1 << 10]uint64   // a bit for every hash of four bytes; those of what was removed stay for a while
 	stale int
 }
 
 func newBeginnings() beginnings {
-	return beginnings{seed: maphash.MakeSeed(), short: map[uint32]int32{}, long: map[uint64]int32{}}
+	return beginnings{seed: maphash.MakeSeed(), short: map[uint32]uint32{}, long: map[uint32]uint32{}}
 }
 
-func (b *beginnings) hash(text []byte) uint64 { return maphash.Bytes(b.seed, text) }
+func (b *beginnings) hash(text []byte) uint32 { return uint32(maphash.Bytes(b.seed, text)) }
 
 // bit returns the place of four bytes in quick.
 func bit(w uint32) uint32 { return w * 0x9e3779b1 >> 16 }
@@ -45,7 +45,7 @@ func (b *beginnings) add(prefix []byte) {
 
 func (b *beginnings) remove(prefix []byte) {
 	w := binary.LittleEndian.Uint32(prefix)
-	if b.short[w]--; b.short[w] <= 0 {
+	if b.short[w]--; b.short[w] == 0 {
 		delete(b.short, w)
 		b.stale++
 	}
@@ -54,7 +54,7 @@ func (b *beginnings) remove(prefix []byte) {
 			continue
 		}
 		h := b.hash(prefix[:n])
-		if b.long[h]--; b.long[h] <= 0 {
+		if b.long[h]--; b.long[h] == 0 {
 			delete(b.long, h)
 		}
 	}

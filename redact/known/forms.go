@@ -12,10 +12,11 @@ import (
 // form is a way to write a secret down. Most write each byte for itself; base64 writes three bytes as four characters, and begins
 // at one of three places, depending on what stands before.
 type form struct {
-	name  string
-	table *[256]string
-	b64   *base64.Encoding
-	skip  int // bytes of the secret that share their characters with what stands before
+	name   string
+	number uint8 // its place among forms
+	table  *[256]string
+	b64    *base64.Encoding
+	skip   int // bytes of the secret that share their characters with what stands before
 }
 
 const maxUnit = 8 // the longest that one byte, or three in base64, is written as
@@ -53,6 +54,9 @@ var forms = sync.OnceValue(func() []*form {
 	}
 	for skip := range 3 {
 		out = append(out, &form{name: "base64", b64: base64.RawStdEncoding, skip: skip}, &form{name: "base64url", b64: base64.RawURLEncoding, skip: skip})
+	}
+	for n, f := range out {
+		f.number = uint8(n)
 	}
 	return out
 })

@@ -5,7 +5,7 @@
 // it takes off containers and encodings before, layer by layer, and asks at each. It is exact: a secret in other case, or
 // with something in between, is not found.
 //
-// Memory: a secret's value is not copied; what is kept for it is about a kilobyte, whatever its length. There are no more
+// Memory: a secret's value is not copied; what is kept for it is about 400 bytes, whatever its length. There are no more
 // than MaxSecrets.
 //
 // It imports the type of spans from package detect and nothing else, and every package of this module may import it.
@@ -55,11 +55,18 @@ type held struct {
 	forms []placed
 }
 
-// placed is a form of a secret, and where its anchor is.
+// placed is the number of a form, and where in the secret its anchor begins.
 type placed struct {
-	form   *form
-	at     int
-	anchor uint64
+	form uint8
+	at   uint32
+}
+
+func (p placed) of() *form { return forms()[p.form] }
+
+// anchor returns the anchor of the form at this place among those of the secret.
+func (h *held) anchor(number int) uint64 {
+	p := h.forms[number]
+	return p.of().anchor(h.value, int(p.at))
 }
 
 // New returns an empty Set.
@@ -125,20 +132,22 @@ func (s *Set) Remove(secret Secret) {
 	delete(st.held, value)
 	st.size.Add(-1)
 	var buf [deepest]byte
-	for _, p := range h.forms {
-		st.anchors.remove(h, p)
-		st.begins.remove(p.form.prefix(buf[:0], value))
-		st.longest.remove(p.form.length(value))
+	for n, p := range h.forms {
+		f := p.of()
+		st.anchors.remove(h, n)
+		st.begins.remove(f.prefix(buf[:0], value))
+		st.longest.remove(f.length(value))
 	}
 }
 
 // place enters each form of a secret that differs from those before.
 func (s *state) place(h *held) {
 	var buf [deepest]byte
-	for _, f := range formsOf(h.value) {
-		p := s.anchors.choose(f, h.value)
-		h.forms = append(h.forms, p)
-		s.anchors.add(h, p)
+	written := formsOf(h.value)
+	h.forms = make([]placed, 0, len(written))
+	for n, f := range written {
+		h.forms = append(h.forms, s.anchors.choose(f, h.value))
+		s.anchors.add(h, n)
 		s.begins.add(f.prefix(buf[:0], h.value))
 		s.longest.add(f.length(h.value))
 	}
@@ -168,13 +177,19 @@ func (s *state) scan(dst []detect.Span, text []byte, at, end int) []detect.Span 
 	filter, shift := s.anchors.filter, s.anchors.shift
 	for ; at < end; at++ {
 		w := binary.LittleEndian.Uint64(text[at:])
-		h := w * spread >> shift
+		hash := w * spread
+		h := hash >> shift
 		if filter[h>>6]>>(h&63)&1 == 0 {
 			continue
 		}
-		for n := s.anchors.first[w]; n != 0; n = s.anchors.entries[n].next {
+		tag := s.anchors.tag(hash)
+		for n := s.anchors.first[h>>sparse]; n != 0; n = s.anchors.entries[n].next {
 			e := &s.anchors.entries[n]
-			if from, to, ok := e.form.match(text, at, e.held.value, e.at); ok {
+			if e.tag != tag {
+				continue
+			}
+			p := e.held.forms[e.form]
+			if from, to, ok := p.of().match(text, at, e.held.value, int(p.at)); ok {
 				dst = append(dst, detect.Span{Start: from, End: to, Class: detect.Credential})
 			}
 		}

@@ -1,0 +1,31 @@
+// Package sources tells the go command what a test depends on that builds the binaries itself: its cache of results knows what a test
+// opened or looked at, not what a subprocess did.
+//
+// Limits: only what a test itself calls counts; TestMain is before the go command's watch.
+//
+// It imports nothing of this module. Only tests that build binaries may import it.
+package sources
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Note looks at all files below root, the module's folder, so that the result of an earlier build is not taken for this one's. It
+// leaves out what begins with ".git" and node_modules. Its error is that of the file system.
+func Note(root string) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir():
+			_, err = os.Stat(path)
+			return err
+		case d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".git"):
+			return fs.SkipDir
+		}
+		return nil
+	})
+}
