@@ -10,7 +10,7 @@ const Version = 1
 
 // Record is the audit entry of one call, one JSON line: flat, canonical (RFC 8785 key order), in snake case. Times are
 // RFC 3339 in UTC with milliseconds, durations milliseconds as numbers, absent values left out. Texts are cut at 1,024
-// bytes and lists at 64 entries.
+// bytes and lists at 64 entries or 16 KiB.
 type Record struct {
 	ID   string    // UUIDv7; the decision_id of a denial
 	Time time.Time // when the call began

@@ -87,8 +87,9 @@ func appendRecord(b []byte, r *Record, l link) []byte {
 
 // The bounds of what one record may hold, so that nobody's claims or payload can fill the disk.
 const (
-	maxText = 1024
-	maxList = 64
+	maxText      = 1024
+	maxList      = 64
+	maxListBytes = 16 << 10 // after which no other entry is begun
 )
 
 // object appends members and leaves out absent values.
@@ -170,7 +171,11 @@ func (o *object) list(k string, v []string) {
 	}
 	o.key(k)
 	o.b = append(o.b, '[')
+	start := len(o.b)
 	for i, s := range v[:min(len(v), maxList)] {
+		if len(o.b)-start > maxListBytes {
+			break
+		}
 		if i > 0 {
 			o.b = append(o.b, ',')
 		}

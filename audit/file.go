@@ -78,6 +78,9 @@ func (f *File) open() error {
 	return nil
 }
 
+// Regular reports whether the file keeps what is written to it: no pipe and no device.
+func (f *File) Regular() bool { return f.regular }
+
 // Write appends lines.
 func (f *File) Write(b []byte) (int, error) {
 	if f.regular && !f.midLine {

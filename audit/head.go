@@ -13,8 +13,8 @@ import (
 // ErrCut is what Last returns when the file ends within a line: the process before it ended while it wrote.
 var ErrCut = errors.New("audit: the last line is not complete")
 
-// maxLine bounds a line. A record holds at most a hundred texts and lists, each of which is bounded.
-const maxLine = 256 << 10
+// maxLine bounds a line. A record holds some forty texts and four lists, each of which is bounded; a test makes the longest.
+const maxLine = 512 << 10
 
 // Last returns the head of the chain that ends in f, which is zero for a file that is empty or holds no chain. With ErrCut it is
 // the head before the broken line.

@@ -15,6 +15,7 @@ import (
 // use.
 type Log struct {
 	observe func(string)
+	options Options
 	queue   chan *entry
 	pool    sync.Pool
 
@@ -42,6 +43,8 @@ type Options struct {
 	Buffer  int                 // records that may wait for a slow sink; 0: 4096
 	Process *Process            // with Chain: begin and end the chain with lines that say so; nil: records alone
 	Observe func(result string) // "written", "dropped" or "error", once a record; may be nil
+	Wrote   func(lines []byte)  // is given the whole lines that the sink has taken; it must neither block nor keep them; may be nil
+	Failed  func()              // a write or sync of the sink failed; may be nil
 }
 
 // Committer is a sink that can tell when what it was given will survive a crash. A sink that is none is taken to have it when it
@@ -63,6 +66,7 @@ func New(w io.Writer, o Options) *Log {
 	}
 	l := &Log{
 		observe: o.Observe,
+		options: o,
 		queue:   make(chan *entry, o.Buffer),
 		pool:    sync.Pool{New: func() any { return new(entry) }},
 		abandon: make(chan struct{}),

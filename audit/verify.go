@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 )
 
@@ -35,7 +36,8 @@ type Report struct {
 	Checkpoints int       `json:"checkpoints"` // whose signature is good
 	Lost        uint64    `json:"lost"`        // records that the sidecar itself says it dropped
 	Findings    []Finding `json:"findings"`
-	Notes       []Finding `json:"notes"` // what cannot be told from these files alone
+	More        int       `json:"more,omitempty"` // findings and notes beyond the first thousand of each
+	Notes       []Finding `json:"notes"`          // what cannot be told from these files alone
 	Last        Head      `json:"last"`
 }
 
@@ -48,7 +50,8 @@ type Verifier struct {
 	file   string
 	n      int // line of file
 	at     Head
-	ended  bool // the chain has its last line
+	ended  bool   // the chain has its last line
+	signed uint64 // seq of the chain's last line with a good signature
 	chain  ed25519.PublicKey
 	began  bool
 }
@@ -68,12 +71,19 @@ type verified struct {
 	PreviousHash  string `json:"previous_hash"`
 }
 
-func (v *Verifier) find(format string, a ...any) {
-	v.report.Findings = append(v.report.Findings, Finding{v.file, v.n, fmt.Sprintf(format, a...)})
-}
+// maxFindings bounds what is kept of a file that is no record file at all.
+const maxFindings = 1000
 
-func (v *Verifier) note(format string, a ...any) {
-	v.report.Notes = append(v.report.Notes, Finding{v.file, v.n, fmt.Sprintf(format, a...)})
+func (v *Verifier) find(format string, a ...any) { v.keep(&v.report.Findings, format, a) }
+
+func (v *Verifier) note(format string, a ...any) { v.keep(&v.report.Notes, format, a) }
+
+func (v *Verifier) keep(to *[]Finding, format string, a []any) {
+	if len(*to) == maxFindings {
+		v.report.More++
+		return
+	}
+	*to = append(*to, Finding{v.file, v.n, fmt.Sprintf(format, a...)})
 }
 
 // Read goes on with the next file. Errors: the reader's alone; what is wrong with the lines is in the Report.
@@ -132,12 +142,17 @@ func (v *Verifier) line(line []byte, err error) {
 		v.find("no seq and prev_hash, so it belongs to no chain")
 		return
 	}
+	if why := odd(line); why != "" {
+		v.find("not as a sidecar writes it: %s", why)
+	}
 	if l.Kind == KindStart || l.Seq == 1 {
 		v.start(&l)
 	} else {
 		v.follow(&l)
 	}
-	v.report.Lost += l.Lost
+	if v.report.Lost += l.Lost; v.report.Lost < l.Lost {
+		v.report.Lost = math.MaxUint64
+	}
 	switch l.Kind {
 	case KindStart:
 	case KindCheckpoint, KindEnd:
@@ -158,7 +173,7 @@ func (v *Verifier) start(l *verified) {
 	case !v.began || l.Kind != KindStart:
 		v.open()
 		if l.PreviousSeq > 0 {
-			v.note("the chain before this one, %s of %d lines, is not in these files", l.PreviousChain, l.PreviousSeq)
+			v.note("the chain before this one, %.64q of %d lines, is not in these files", l.PreviousChain, l.PreviousSeq)
 		}
 	case l.PreviousSeq == 0:
 		v.open()
@@ -168,7 +183,7 @@ func (v *Verifier) start(l *verified) {
 		v.find("the last line of the chain before was changed, or others came after it: its hash is not what this line says")
 	}
 	v.report.Chains++
-	v.began, v.ended = true, false
+	v.began, v.ended, v.signed = true, false, 0
 	v.at.Chain = l.Chain
 	v.chain = v.trusted(l)
 }
@@ -186,10 +201,12 @@ func (v *Verifier) trusted(l *verified) ed25519.PublicKey {
 	if err != nil || len(named) != ed25519.PublicKeySize {
 		named = nil
 	}
-	if v.Key == nil {
+	switch {
+	case v.Key == nil:
 		return named
-	}
-	if named != nil && !v.Key.Equal(ed25519.PublicKey(named)) {
+	case named == nil:
+		v.find("a chain that names no key, so whoever can write the file can have written it")
+	case !v.Key.Equal(ed25519.PublicKey(named)):
 		v.find("the chain is signed with another key, %s", KeyID(named))
 	}
 	return v.Key
@@ -226,11 +243,12 @@ func (v *Verifier) signature(l *verified, line []byte) {
 		v.find("a %s without a signature", l.Kind)
 	case l.Signature == "":
 	case v.chain == nil:
-		v.note("a signature by key %s, which is not known here; name it with the public key", l.KeyID)
+		v.note("a signature by key %.64q, which is not known here; name it with the public key", l.KeyID)
 	case !v.good(l, line):
 		v.find("the signature is not that of key %s over the lines before", KeyID(v.chain))
 	default:
 		v.report.Checkpoints++
+		v.signed = l.Seq
 	}
 }
 
@@ -250,6 +268,9 @@ func (v *Verifier) Report(closed bool) Report {
 		} else {
 			v.note("the last chain has no last line of its own: its process runs, was killed, or the end is missing")
 		}
+	}
+	if v.began && v.Key != nil && v.signed < v.at.Seq {
+		v.note("no signature stands behind the last %d lines: whoever can write the file can have written or changed them", v.at.Seq-v.signed)
 	}
 	v.report.Last = v.at
 	r := v.report

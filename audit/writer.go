@@ -148,6 +148,9 @@ func (w *writer) flush() bool {
 		}
 		failure := err // a variable of its own: it outlives the call, and the usual one does not
 		w.log.failure.Store(&failure)
+		if w.log.options.Failed != nil {
+			w.log.options.Failed()
+		}
 		w.tell(&SinkError{err}) // whoever waits does not wait for a sink to recover
 		if !w.wait(pause) {
 			w.count(written)
@@ -160,6 +163,9 @@ func (w *writer) flush() bool {
 		w.log.full.Store(false)
 	}
 	w.tell(nil)
+	if w.log.options.Wrote != nil && len(w.batch) > 0 {
+		w.log.options.Wrote(w.batch)
+	}
 	w.count(written)
 	w.batch, w.lines = w.batch[:0], w.lines[:0]
 	return true

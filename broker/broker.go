@@ -21,6 +21,7 @@ type Subject struct {
 	Expiry                                    time.Time     // of Token; zero: unknown, and then nothing is cached
 	Tool, Version                             string
 	RequiredScopes                            []string // the manifest's
+	Trace                                     string   // id of the trace that the call is found in, for the Event; "": none. It keeps no two calls apart
 }
 
 // Issuer gives a credential for a subject. Implementations do not cache; they return *Error only, finish when ctx
@@ -45,6 +46,7 @@ type Event struct {
 	Name     string        // "exchange", "cache" or "revocation"
 	Result   string        // exchange: "ok" or the Reason; cache: "hit", "miss", "negative", "refresh", "evict", "drop", "refused"; revocation: "ok", "expired", "dropped" or the Reason
 	Duration time.Duration // not of cache
+	Trace    string        // of exchange: that of the call that began it, which others may have waited with; "": none
 }
 
 // Broker finds bindings and gives credentials. Create it with New.

@@ -54,7 +54,7 @@ func (c *Credential) ScrubHeader(h http.Header) int {
 	var spans []detect.Span
 	for _, values := range h {
 		for i, v := range values {
-			if spans = set.Scan(spans[:0], []byte(v)); len(spans) > 0 {
+			if spans = redact.KnownSpans(spans[:0], []byte(v), set); len(spans) > 0 {
 				var m int
 				values[i], m = cover(v, spans)
 				n += m

@@ -128,7 +128,7 @@ func (b *Broker) fly(ctx context.Context, f *flight, bo *bound, key Key, s Subje
 		}
 	}
 	f.cred, f.err = cred, err
-	b.observe(Event{Binding: bo.Name, Name: "exchange", Result: result(err), Duration: now.Sub(start)})
+	b.observe(Event{Binding: bo.Name, Name: "exchange", Result: result(err), Duration: now.Sub(start), Trace: s.Trace})
 	if b.land(f, bo, key, e, now) {
 		b.event(bo, "evict")
 	}

@@ -23,7 +23,21 @@ func (c *sidecar) audit() Audit {
 	if raw.Rotate.present && (!file || !rotate.MaxBytes.present) {
 		c.errorf(raw.Rotate.at, "found rotate, expected maxBytes in it and a file as output")
 	}
+	a.OTLP = c.auditOTLP(&raw.OTLP.V)
 	return a
+}
+
+// auditOTLP checks where a copy of the lines goes.
+func (c *sidecar) auditOTLP(raw *rawAuditOTLP) AuditOTLP {
+	out := AuditOTLP{
+		Endpoint: raw.Endpoint.V, Protocol: string(raw.Protocol.V), HeadersFile: c.collectorHeaders(raw.HeadersFile), SpoolBytes: raw.SpoolBytes.V,
+	}
+	out.CAFile, _ = c.roots(raw.CAFile)
+	if out.Endpoint == "" {
+		return AuditOTLP{}
+	}
+	c.collector("audit.otlp", raw.Endpoint, raw.Protocol.V, raw.HeadersFile.V != "")
+	return out
 }
 
 // signingKey reads the key that signs checkpoints, so that a mistake in it is found before the start.

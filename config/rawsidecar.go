@@ -316,6 +316,15 @@ type rawAudit struct {
 	SigningKey field[string]        `key:"signingKeyFile" is:"blank" doc:"PEM file of an Ed25519 private key (PKCS #8) that signs checkpoints of the chain. Read at the start."`
 	Checkpoint field[rawCheckpoint] `key:"checkpoint" doc:"How often the chain is signed; with signingKeyFile."`
 	Rotate     field[rawRotate]     `key:"rotate" doc:"When the file is renamed and another begun."`
+	OTLP       field[rawAuditOTLP]  `key:"otlp" doc:"Collector that is sent a copy of each line. Missing: none."`
+}
+
+type rawAuditOTLP struct {
+	Endpoint    field[string]       `key:"endpoint" is:"blank" doc:"URL of the OTLP collector, such as https://collector.example:4318. Empty: no copy is sent."`
+	Protocol    field[otlpProtocol] `key:"protocol" default:"http/protobuf" doc:"As tracing.protocol."`
+	CAFile      field[string]       `key:"caFile" is:"blank" doc:"As tracing.caFile."`
+	HeadersFile field[string]       `key:"headersFile" is:"blank" doc:"As tracing.headersFile."`
+	SpoolBytes  field[int]          `key:"spoolBytes" default:"16777216" min:"65536" max:"1073741824" doc:"Memory for lines that wait for the collector, where output is no file. A file holds them itself."`
 }
 
 type rawCheckpoint struct {

@@ -170,6 +170,15 @@ type Audit struct {
 	Interval       time.Duration
 	MaxBytes       int64 // of the file; 0: it is never renamed
 	Keep           int   // renamed files
+	OTLP           AuditOTLP
+}
+
+// AuditOTLP is the collector that is sent a copy of each line of records.
+type AuditOTLP struct {
+	Endpoint            string // http or https URL; empty: none, and the rest is of no account
+	Protocol            string // "http/protobuf" or "grpc"
+	CAFile, HeadersFile string // empty: the system's roots, no headers
+	SpoolBytes          int    // of memory for lines that wait, where the output is no file
 }
 
 // Tracing is where the traces of calls go.

@@ -24,13 +24,13 @@ func (c *sidecar) tracing() Tracing {
 	if out.Endpoint == "" {
 		return Tracing{}
 	}
-	c.collector(raw)
+	c.collector("tracing", raw.Endpoint, raw.Protocol.V, raw.HeadersFile.V != "")
 	return out
 }
 
-// collector checks the endpoint. Spans hold no secret, so http is enough for a collector in a trusted network; a headers file is one.
-func (c *sidecar) collector(raw *rawTracing) {
-	f := raw.Endpoint
+// collector checks the endpoint of the section of that name. Spans and records hold no secret, so http is enough for a collector in a
+// trusted network; a headers file is one.
+func (c *sidecar) collector(section string, f field[string], protocol otlpProtocol, headers bool) {
 	u, err := url.Parse(f.V)
 	if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" {
 		c.errorf(f.at, "found %s, expected a URL such as https://collector.example:4318", quote(f.V))
@@ -40,15 +40,15 @@ func (c *sidecar) collector(raw *rawTracing) {
 	clear := u.Scheme == "http" && !addr.IsLoopback()
 	switch {
 	case u.User != nil:
-		c.errorf(f.at, "found a URL with user info, expected one without; tracing.headersFile is for it")
+		c.errorf(f.at, "found a URL with user info, expected one without; %s.headersFile is for it", section)
 	case u.Fragment != "" || u.RawFragment != "" || u.RawQuery != "" || u.ForceQuery:
 		c.errorf(f.at, "found URL %s, expected one without query and fragment", quote(f.V))
-	case raw.Protocol.V == otlpProtocol(otlp.GRPC) && u.Path != "" && u.Path != "/":
+	case protocol == otlpProtocol(otlp.GRPC) && u.Path != "" && u.Path != "/":
 		c.errorf(f.at, "found URL %s, expected one without a path, which gRPC has no use for", quote(f.V))
-	case clear && raw.HeadersFile.V != "":
-		c.errorf(f.at, "found URL %s, expected https: tracing.headersFile is sent over TLS only, or to a loopback address", quote(f.V))
+	case clear && headers:
+		c.errorf(f.at, "found URL %s, expected https: %s.headersFile is sent over TLS only, or to a loopback address", quote(f.V), section)
 	case clear:
-		c.warnf(f.at, "tracing.endpoint is http: whoever is on the way reads which callers use which tools")
+		c.warnf(f.at, "%s.endpoint is http: whoever is on the way reads which callers use which tools", section)
 	}
 }
 

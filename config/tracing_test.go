@@ -18,3 +18,11 @@ func TestTracing(t *testing.T) {
 	})
 	equal(t, "none", mustLoad(t, filepath.Join(dir, "good/defaults.yaml")).Tracing, Tracing{})
 }
+
+func TestAuditOTLP(t *testing.T) {
+	dir := corpus(t)
+	equal(t, "audit.otlp", mustLoad(t, filepath.Join(dir, "good/audit-otlp.yaml")).Audit.OTLP, AuditOTLP{
+		Endpoint: "https://collector.example:4317", Protocol: "grpc", CAFile: filepath.Join(dir, "keys/ca.pem"),
+		HeadersFile: filepath.Join(dir, "more/collector-headers"), SpoolBytes: 1 << 20,
+	})
+}

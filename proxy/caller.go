@@ -105,5 +105,6 @@ func (c *call) subject() broker.Subject {
 		Task: c.caller.Task, Run: c.caller.Run, TokenID: c.caller.TokenID,
 		Token: c.token, Expiry: c.caller.Expiry,
 		Tool: c.tool.Name, Version: c.tool.Version, RequiredScopes: c.tool.RequiredScopes,
+		Trace: c.exemplar(),
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/audit"
+	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/devissuer"
 	"github.com/toolgate/toolgate/killswitch"
@@ -217,7 +218,11 @@ func (l *lab) load() *Gates {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	g, err := NewGates(s, nil, nil, nil)
+	g, err := NewGates(s, nil, func(e broker.Event) {
+		if l.metrics != nil {
+			l.metrics.Broker(e)
+		}
+	}, nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}

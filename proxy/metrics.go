@@ -32,6 +32,8 @@ type Metrics struct {
 	masks      *prometheus.CounterVec
 	unmasked   *prometheus.CounterVec
 	records    *prometheus.CounterVec
+	failures   *prometheus.CounterVec
+	shipped    *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
 	names      *prometheus.CounterVec
 	spans      *prometheus.CounterVec
@@ -61,6 +63,8 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		masks:     counters("redactions_total", "Masks put into payloads that were logged, by class.", "class"),
 		unmasked:  counters("redaction_failures_total", "Bodies that were not logged, or from some place on, by why.", "reason"),
 		records:   counters("audit_records_total", "Records of calls, by what became of them.", "result"),
+		failures:  counters("audit_write_errors_total", "Attempts to write, sync or send records that failed, by where they were to go.", "sink"),
+		shipped:   counters("audit_shipped_records_total", "Lines of records for audit.otlp, by what became of them.", "result"),
 		reloads:   counters("config_reloads_total", "Reloads of the configuration, by result.", "result"),
 		names:     counters("dns_queries_total", "DNS queries of tools, by what they were answered.", "tool", "result"),
 		spans:     counters("spans_total", "Spans of traced calls, by what became of them.", "result"),
@@ -76,11 +80,17 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		goVersion = b.GoVersion
 	}
 	build.WithLabelValues(version, goVersion).Set(1)
-	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.unmasked, m.records, m.reloads, m.names, m.spans, m.handshakes,
+	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.unmasked, m.records, m.failures, m.shipped, m.reloads, m.names, m.spans, m.handshakes,
 		m.info, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.setTools(s)
 	for _, result := range []string{"written", "dropped", "error"} { // a rate needs the zero before the first one
 		m.records.WithLabelValues(result)
+	}
+	for _, sink := range []string{"output", "otlp"} {
+		m.failures.WithLabelValues(sink)
+	}
+	for _, result := range []string{"shipped", "rejected", "dropped"} {
+		m.shipped.WithLabelValues(result)
 	}
 	for _, reason := range []string{notReadable, noMemory} {
 		m.unmasked.WithLabelValues(reason)
@@ -157,6 +167,19 @@ func (m *Metrics) notRedacted(reason string) { m.unmasked.WithLabelValues(reason
 // Record counts what became of a record.
 func (m *Metrics) Record(result string) { m.records.WithLabelValues(result).Inc() }
 
+// RecordFailed counts an attempt to write records that failed, of sink "output" or "otlp".
+func (m *Metrics) RecordFailed(sink string) { m.failures.WithLabelValues(sink).Inc() }
+
+// Shipped counts what became of lines for a collector; it is for ship.Options.
+func (m *Metrics) Shipped(result string, n int) { m.shipped.WithLabelValues(result).Add(float64(n)) }
+
+// Spool has how many lines wait for a collector be asked at each scrape. It is to be called once.
+func (m *Metrics) Spool(waiting func() uint64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "toolgate", Name: "audit_spool_records", Help: "Lines of records that were not sent to audit.otlp yet.",
+	}, func() float64 { return float64(waiting()) }))
+}
+
 // Spans counts what became of spans; it is for tracing.Options.
 func (m *Metrics) Spans(result string, n int) { m.spans.WithLabelValues(result).Add(float64(n)) }
 
@@ -174,7 +197,7 @@ func (m *Metrics) Broker(e broker.Event) {
 		return
 	}
 	m.exchanges.WithLabelValues(e.Binding, e.Result).Inc()
-	m.exchange.Observe(e.Duration.Seconds())
+	observe(m.exchange, e.Duration, e.Trace)
 }
 
 // Handler serves the metrics, with exemplars where the scraper asks for OpenMetrics.

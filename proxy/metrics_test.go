@@ -51,6 +51,7 @@ func use(l *lab) {
 	m.cut("t1")
 	m.redacted("field", 1)
 	m.Record("written")
+	m.Spool(func() uint64 { return 1 })
 	m.Reload("ok")
 }
 

@@ -349,21 +349,21 @@ func TestSpansLeakNothing(t *testing.T) {
 	}
 }
 
-// TestExemplars: with tracing, exemplars name traces that there are.
+// TestExemplars: with tracing, exemplars name traces that there are, and each duration of a call has one.
 func TestExemplars(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		traced bool
 		flag   string
 		want   int
-	}{{"off", false, "1", 2}, {"sampled", true, "1", 2}, {"not sampled", true, "0", 0}} {
+	}{{"off", false, "1", 1}, {"sampled", true, "1", 1}, {"not sampled", true, "0", 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t)
 			l.mux.HandleFunc("/p", func(http.ResponseWriter, *http.Request) {})
 			if c.traced {
 				l.traced(tracing.Options{SampleRatio: 1})
 			}
-			l.ask(l.client(l.token, false), "GET", l.url("http", "plain.ok.test", "/p"), "", "Traceparent", toolTraceparent[:54]+c.flag)
+			l.ask(l.client(l.token, false), "GET", l.url("https", "bound.ok.test", "/p"), "", "Traceparent", toolTraceparent[:54]+c.flag)
 			l.next()
 			r, _ := http.NewRequest("GET", l.admin.URL+"/metrics", nil)
 			r.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
@@ -373,8 +373,16 @@ func TestExemplars(t *testing.T) {
 			}
 			defer func() { _ = res.Body.Close() }()
 			b, _ := io.ReadAll(res.Body)
-			if got := strings.Count(string(b), `# {trace_id="`+toolTrace+`"}`); got != c.want {
-				t.Errorf("%d exemplars, want %d", got, c.want)
+			for _, name := range []string{"call_duration_seconds", "decision_duration_seconds", "token_exchange_duration_seconds"} {
+				got := 0
+				for line := range strings.Lines(string(b)) {
+					if strings.HasPrefix(line, "toolgate_"+name+"_bucket{") && strings.Contains(line, `# {trace_id="`+toolTrace+`"}`) {
+						got++
+					}
+				}
+				if got != c.want {
+					t.Errorf("%s: %d exemplars, want %d", name, got, c.want)
+				}
 			}
 		})
 	}

@@ -52,7 +52,8 @@ func TestBody(t *testing.T) {
 		{"bearer", `["Bearer abc123"]`, `["Bearer [REDACTED:credential]"]`, "redacted"},
 		{"PEM", `["-----BEGIN PRIVATE KEY-----\nMIIabc\n-----END PRIVATE KEY-----\n"]`, `["[REDACTED:credential]\n"]`, "redacted"},
 		{"JWT as a key", `{"` + jwt + `":1}`, `{"[REDACTED:credential]":1}`, "redacted"},
-		{"URL", `{"next":"https://u:p@h.example/p?cursor=abc"}`, `{"next":"https://h.example/p?cursor=[REDACTED:url]"}`, "redacted"},
+		{"URL", `{"next":"https://u:p@h.example/p?cursor=abc&code=7&state=x#key=k&customer%5Femail=b"}`,
+			`{"next":"https://[REDACTED:userinfo]@h.example/p?cursor=abc&code=[REDACTED:url]&state=[REDACTED:url]#key=[REDACTED:url]&customer%5Femail=[REDACTED:field]"}`, "redacted"},
 		{"JSON in a string", `{"a":"{\"customer_email\":\"b\"}"}`, `{"a":"{\"customer_email\":\"[REDACTED:field]\"}"}`, "redacted"},
 		{"harmless JSON in a string keeps its spaces", `{"a":"{ \"k\": 1 }"}`, `{"a":"{ \"k\": 1 }"}`, "none"},
 		{"cut JSON in a string", `{"a":"{\"customer_email\":\"bob"}`, `{"a":"` + unparsed([]byte(`{"customer_email":"bob`)) + `"}`, "failed_closed"},
@@ -71,7 +72,7 @@ func TestBody(t *testing.T) {
 }
 
 func TestBodyCounts(t *testing.T) {
-	r := forFields(t, "email").Body(jsonType, []byte(`{"email":1,"x":[{"email":2}],"pin":3,"u":"http://h/?a=b"}`), true)
+	r := forFields(t, "email").Body(jsonType, []byte(`{"email":1,"x":[{"email":2}],"pin":3,"u":"http://h/?code=b"}`), true)
 	if want := map[string]int{"field": 2, "credential": 1, "url": 1}; !maps.Equal(r.Counts, want) {
 		t.Errorf("got %v, want %v", r.Counts, want)
 	}

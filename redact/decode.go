@@ -167,7 +167,7 @@ func (p *pass) percent(s, name string, nesting int) string {
 		}
 		piece := s[i:end]
 		if strings.Contains(piece, "%") || value && strings.Contains(piece, "+") {
-			piece = p.percentPiece(piece, name, nesting)
+			piece = p.percentPiece(piece, name, nesting, value)
 		}
 		b.WriteString(piece)
 		value = end < len(s) && s[end] == '='
@@ -185,8 +185,10 @@ func (p *pass) percent(s, name string, nesting int) string {
 
 func separates(c byte) bool { return c <= ' ' || strings.IndexByte("&=;?#\"'<>`\\,{}()", c) >= 0 }
 
-func (p *pass) percentPiece(piece, name string, nesting int) string {
-	for _, unescape := range []func(string) (string, error){url.QueryUnescape, url.PathUnescape} {
+// percentPiece reads "+" as a space, and then as itself. In a value that has no "%20" it is a space, but a credential that is known is
+// looked for in either.
+func (p *pass) percentPiece(piece, name string, nesting int, value bool) string {
+	for i, unescape := range []func(string) (string, error){url.QueryUnescape, url.PathUnescape} {
 		plain, err := unescape(piece)
 		if err != nil {
 			plain = lenientPercent(piece)
@@ -196,6 +198,12 @@ func (p *pass) percentPiece(piece, name string, nesting int) string {
 		}
 		if !p.spend(len(plain)) {
 			return p.fail([]byte(piece))
+		}
+		if i == 1 && value && !strings.Contains(piece, "%20") {
+			if safe := p.held(plain); safe != plain {
+				return url.QueryEscape(safe)
+			}
+			break
 		}
 		if safe := p.str(plain, name, nesting+1); safe != escapeHidden(plain) {
 			return url.QueryEscape(safe)
@@ -255,6 +263,14 @@ func (p *pass) eachRun(s string, bad func(plain string) bool) string {
 			end++
 		}
 		word := s[i:end]
+		if joined, stop := joinLines(s, i, end); stop > end {
+			if plain, ok := decodeRun(joined); ok && bad(plain) {
+				b.WriteString(s[done:i])
+				b.WriteString(p.count(maskEncoded))
+				done, i = stop, stop
+				continue
+			}
+		}
 		for end < len(s) && s[end] == '=' {
 			end++
 		}

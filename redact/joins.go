@@ -114,8 +114,8 @@ func (w *window) push(p *pass, piece []byte) string {
 	}
 	w.buf = append(w.buf, piece...)
 	spans, open, begun := p.detectors().Part(nil, w.buf)
-	held := live.Open(w.buf)
-	for _, s := range live.Scan(nil, w.buf) {
+	held := knownOpen(w.buf, live)
+	for _, s := range KnownSpans(nil, w.buf, live) {
 		spans = append(spans, s)
 		if s.End > open && s.Start < open { // what else may begin in it is masked with it
 			open = s.End
@@ -166,5 +166,5 @@ func (w *window) close(p *pass) string {
 	if w.begun.Class != "" {
 		return ""
 	}
-	return w.emit(p, append(p.detectors().Scan(nil, w.buf, ""), live.Scan(nil, w.buf)...), len(w.buf))
+	return w.emit(p, KnownSpans(p.detectors().Scan(nil, w.buf, ""), w.buf, live), len(w.buf))
 }

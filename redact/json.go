@@ -315,6 +315,7 @@ func (p *pass) leaf(s, name string, nesting int) string {
 	s = p.held(s)
 	s = p.layers(s, name, nesting)
 	s = p.text(s)
+	s = p.places(s, name)
 	return p.detect(s, name)
 }
 

@@ -109,13 +109,26 @@ func (t *freeText) line(line []byte, end string) (out string) {
 		return t.line(rest[at+5:], end)
 	}
 	if len(t.block)+len(line) > maxBlock {
-		out = t.flush()
+		out = t.settled()
 	}
 	t.block = append(append(t.block, line...), end...)
 	at := bytes.LastIndex(line, []byte("-----BEGIN"))
 	if t.pem = at >= 0 && !bytes.Contains(line[at:], []byte("-----END")); t.pem {
 		out += t.flush() // which masks from BEGIN to its end
 	}
+	return out
+}
+
+// settled gives what has come, but for the lines in which a credential that the process holds may have begun.
+func (t *freeText) settled() string {
+	open := 1 + bytes.LastIndexByte(t.block[:knownOpen(t.block, live)], '\n')
+	if open == 0 {
+		return t.flush()
+	}
+	rest := append([]byte(nil), t.block[open:]...)
+	t.block = t.block[:open]
+	out := t.flush()
+	t.block = append(t.block, rest...)
 	return out
 }
 

@@ -5,11 +5,12 @@ import (
 	"io"
 	"slices"
 
+	"github.com/toolgate/toolgate/redact/detect"
 	"github.com/toolgate/toolgate/redact/known"
 )
 
-// MaskKnown returns a reader that gives what r gives with every form of the set's secrets replaced by a mask of the same length, so that
-// a length that was announced stays true. It finds one however the reads split it. What may begin a secret, by four
+// MaskKnown returns a reader that gives what r gives with every form of the set's secrets, as KnownSpans finds them, replaced by a mask of
+// the same length, so that a length that was announced stays true. It finds one however the reads split it. What may begin a secret, by four
 // bytes or more, waits for what follows; fewer go out at once, since a message must not wait for the next one because it ends in a
 // secret's first letter, and if the rest follows, that is masked.
 func MaskKnown(r io.Reader, set *known.Set) io.Reader {
@@ -19,8 +20,14 @@ func MaskKnown(r io.Reader, set *known.Set) io.Reader {
 	return &knownReader{in: r, set: set}
 }
 
-// beginning is how much that went out is looked at again: more than is let out of what begins a secret.
-const beginning = 32
+const (
+	// beginning is how much that went out is looked at again: more than is let out of what begins a secret, however it is escaped.
+	beginning = 128
+	// beginningEvents is the same for a stream of events, where other members of some events stand between.
+	beginningEvents = 4 << 10
+	// maxKnownHeld bounds what is held back besides twice the longest form.
+	maxKnownHeld = 32 << 10
+)
 
 type knownReader struct {
 	in    io.Reader
@@ -29,6 +36,8 @@ type knownReader struct {
 	sent  int    // how much of buf went out
 	out   []byte
 	ready []byte
+	spans []detect.Span
+	whole []detect.Span // from the first to the last of a match's
 	err   error
 }
 
@@ -49,26 +58,38 @@ func (m *knownReader) Read(p []byte) (int, error) {
 
 // fill reads once and decides which bytes can go.
 func (m *knownReader) fill(n int) {
-	if drop := m.sent - beginning; drop > 0 {
+	keep := beginning
+	if bytes.Contains(m.buf, []byte("data:")) {
+		keep = beginningEvents
+	}
+	if drop := m.sent - keep; drop > 0 {
 		m.buf = append(m.buf[:0], m.buf[drop:]...)
-		m.sent = beginning
+		m.sent = keep
 	}
 	from := len(m.buf)
 	m.buf = slices.Grow(m.buf, n)[:from+n]
 	k, err := m.in.Read(m.buf[from:])
 	m.buf, m.err = m.buf[:from+k], err
-	spans := m.set.Scan(nil, m.buf)
+	m.spans, m.whole = m.spans[:0], m.whole[:0]
+	knownMatches(m.buf, m.set, func(spans []detect.Span) {
+		m.spans = append(m.spans, spans...)
+		m.whole = append(m.whole, detect.Span{Start: spans[0].Start, End: spans[len(spans)-1].End})
+	})
+	slices.SortFunc(m.whole, func(a, b detect.Span) int { return a.Start - b.Start })
 	open := len(m.buf)
 	if err == nil {
-		open = max(m.set.Open(m.buf), m.sent)
+		open = max(knownOpen(m.buf, m.set), m.sent)
+		if most := 2*m.set.Longest() + maxKnownHeld; len(m.buf)-open > most {
+			open = len(m.buf) - most
+		}
 	}
-	for _, s := range spans { // what ends behind open goes out whole, so that its end need not be found again
+	for _, s := range m.whole { // what ends behind open goes out whole, so that its end need not be found again
 		if s.Start < open {
 			open = max(open, s.End)
 		}
 	}
 	m.out = append(m.out[:0], m.buf[m.sent:open]...)
-	for _, s := range spans {
+	for _, s := range m.spans {
 		start, end := max(s.Start, m.sent), min(s.End, open)
 		if start < end {
 			copy(m.out[start-m.sent:end-m.sent], maskOf(s.End - s.Start)[start-s.Start:])

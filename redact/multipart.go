@@ -39,7 +39,7 @@ func (p *pass) part(w io.Writer, part *multipart.Part) error {
 	for _, name := range slices.Sorted(maps.Keys(part.Header)) {
 		for _, v := range part.Header[name] {
 			p.allowed += maxDecoded*len(v) + 1<<10
-			head += neutralise(headerName(name)) + ": " + neutralise(p.str(v, "", 0)) + "\n"
+			head += neutralise(headerName(name)) + ": " + neutralise(p.str(v, name, 0)) + "\n"
 		}
 	}
 	body, err := io.ReadAll(io.LimitReader(part, maxLine+1))

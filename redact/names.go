@@ -12,6 +12,7 @@ var secretNames = map[string]bool{
 	"refreshtoken": true, "idtoken": true, "subjecttoken": true, "actortoken": true, "apikey": true,
 	"authorization": true, "privatekey": true, "cookie": true, "setcookie": true, "session": true, "otp": true,
 	"pin": true, "cvv": true, "clientassertion": true, "assertion": true,
+	"samlresponse": true, "samlrequest": true,
 }
 
 // secretSuffixes end the names that free text and log attributes use: db_password, X-Vault-Token, Proxy-Authorization.
@@ -46,8 +47,8 @@ func appendNormal(b []byte, name string) []byte {
 func appendNormalUnicode(b []byte, name string) []byte {
 	name = strings.ToLower(norm.NFKC.String(strings.ToValidUTF8(name, "")))
 	for _, r := range name {
-		switch r {
-		case '_', '-', '.', ' ', '\uFFFD':
+		switch {
+		case r == '_', r == '-', r == '.', r == ' ', r == '\uFFFD', hidden(r):
 		default:
 			b = append(b, string(r)...)
 		}

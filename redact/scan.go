@@ -57,7 +57,7 @@ func (p *pass) held(s string) string {
 	if len(s) < known.MinLength {
 		return s
 	}
-	return p.spans(s, live.Scan)
+	return p.spans(s, func(dst []detect.Span, text []byte) []detect.Span { return KnownSpans(dst, text, live) })
 }
 
 // minScanned is the length below which nothing has the form of a secret.

@@ -176,6 +176,7 @@ func TestScore(t *testing.T) {
 	for _, c := range carriers {
 		found, secrets := map[string]int{}, map[string]int{}
 		keeps, touched := 0, 0
+		var beside overRedaction
 		var show []string
 		for _, k := range all {
 			text := strings.ToValidUTF8(k.Text, "?")
@@ -189,6 +190,7 @@ func TestScore(t *testing.T) {
 				}
 				continue
 			}
+			beside.add(text, k.Secrets, out)
 			for _, secret := range k.Secrets {
 				secrets[k.Class]++
 				if !corpustest.Leaks(secret, out) {
@@ -203,11 +205,12 @@ func TestScore(t *testing.T) {
 			sum += float64(found[class]) / float64(secrets[class])
 		}
 		macro, over := sum/float64(len(secrets)), float64(touched)/float64(keeps)
-		least, most := 0.95, 0.075
+		least, most := 0.95, 0.05
 		if c.name == "raw" {
-			least, most = 0.97, 0.055
+			least = 0.97
 		}
-		summary := fmt.Sprintf("%-13s macro recall %.4f over %d classes, keeps touched %d of %d (%.1f %%)", c.name, macro, len(slices.Collect(maps.Keys(secrets))), touched, keeps, 100*over)
+		summary := fmt.Sprintf("%-13s macro recall %.4f over %d classes, keeps touched %d of %d (%.1f %%), %.1f %% of the bytes beside secrets", c.name, macro, len(slices.Collect(maps.Keys(secrets))), touched, keeps,
+			100*over, beside.percent())
 		if macro < least || over > most && !masksAll[c.name] {
 			t.Error(summary)
 		} else {

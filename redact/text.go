@@ -26,8 +26,12 @@ func (p *pass) text(s string) string {
 	if t&trigPEM != 0 {
 		s = p.pem(s)
 	}
-	if t&trigPair != 0 && strings.Contains(s, "://") && (!p.body || oneURL(s)) {
-		s = p.urls(s)
+	if t&trigPair != 0 && strings.Contains(s, "://") {
+		if !p.body {
+			s = p.urls(s)
+		} else if oneURL(s) {
+			s = p.bodyURL(s)
+		}
 	}
 	if t&(trigScheme|trigJWT) != 0 {
 		s = p.tokens(s)
@@ -38,8 +42,8 @@ func (p *pass) text(s string) string {
 	return s
 }
 
-// oneURL reports whether a payload's string is a URL. Of one, every parameter's value is masked; of those in a longer text package detect
-// finds what lets its bearer in.
+// oneURL reports whether a payload's string is a URL. Of one, the parameters of bearerParams are masked; of those in a longer text package
+// detect finds what lets its bearer in.
 func oneURL(s string) bool { return !strings.ContainsAny(strings.TrimSpace(s), " \t\r\n\"'<>\\") }
 
 // What a text has that deserves a closer look.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/audit"
+	"github.com/toolgate/toolgate/audit/ship"
 	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch"
@@ -34,6 +35,7 @@ type app struct {
 	bus     *bus.Source      // nil without a control plane
 	audit   *audit.Log
 	sink    io.Closer       // nil for stdout and stderr
+	shipper *ship.Shipper   // nil: records are not sent
 	tracer  *tracing.Tracer // nil: nothing is traced
 	log     *slog.Logger
 	level   *slog.LevelVar
@@ -70,6 +72,7 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 			}
 			a.fence.Close()
 			a.closeTracing()
+			a.closeShipper()
 		}
 	}()
 	if s.Fence.Rules == config.FenceNetinit {
@@ -216,14 +219,10 @@ func (a *app) shutdown(ctx context.Context) error {
 	}
 	a.running.Wait()
 	a.fence.Close()
-	a.closeTracing()
-	err := a.audit.Close(5 * time.Second)
-	if err != nil {
-		a.log.Error("records were lost", "error", err)
-	}
-	if a.sink != nil {
-		err = errors.Join(err, a.sink.Close())
-	}
+	var spans sync.WaitGroup
+	spans.Go(a.closeTracing)
+	err := a.closeAudit()
+	spans.Wait()
 	a.log.Info("stopped")
 	return err
 }

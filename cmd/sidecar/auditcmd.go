@@ -131,6 +131,9 @@ func printVerified(stdout, stderr io.Writer, r audit.Report) {
 	for _, f := range r.Notes {
 		fmt.Fprintln(stderr, "note: "+visible(f.String()))
 	}
+	if r.More > 0 {
+		fmt.Fprintf(stderr, "%d more are not shown\n", r.More)
+	}
 	word := "whole"
 	if n := len(r.Findings); n == 1 {
 		word = "NOT whole: 1 finding"

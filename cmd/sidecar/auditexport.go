@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,7 +71,8 @@ func exportOCSF(stdin io.Reader, out io.Writer, names []string) error {
 	return nil
 }
 
-// ocsfVersion is the version of the schema whose names are used. They are all of its core: no profile is needed.
+// ocsfVersion is the version of the schema whose names are used. They are all of its core: no profile is needed. A test holds events to
+// an excerpt of the schema.
 const ocsfVersion = "1.6.0"
 
 // ocsf is an event of the class API Activity, 6003 (Open Cybersecurity Schema Framework, events/application/api_activity.json).
@@ -141,15 +145,17 @@ type ocsfEndpoint struct {
 }
 
 type ocsfRequest struct {
-	Method string  `json:"http_method"`
-	URL    ocsfURL `json:"url"`
+	Method string   `json:"http_method,omitempty"` // one of the schema's
+	URL    *ocsfURL `json:"url,omitempty"`
 }
 
+// ocsfURL must have a path or a text.
 type ocsfURL struct {
 	Hostname string `json:"hostname"`
 	Port     int    `json:"port,omitempty"`
-	Scheme   string `json:"scheme,omitempty"`
+	Scheme   string `json:"scheme"`
 	Path     string `json:"path,omitempty"`
+	Text     string `json:"url_string"` // without path: there is only a pattern of one, if that
 }
 
 type ocsfResponse struct {
@@ -192,13 +198,22 @@ func newOCSF(r *recordLine, line []byte) (*ocsf, error) {
 	}
 	if r.Host != "" {
 		o.Destination = &ocsfEndpoint{Hostname: r.Host, Port: r.Port}
-		o.Request = &ocsfRequest{r.Method, ocsfURL{Hostname: r.Host, Port: r.Port, Scheme: r.Scheme, Path: r.path()}}
+		o.Request = &ocsfRequest{ocsfMethod(r.Method), r.url()}
 	}
 	if r.Status != 0 {
 		o.Response = &ocsfResponse{Code: r.Status}
 		o.API.Response = &ocsfResponse{r.Status, r.Code}
 	}
 	return o, nil
+}
+
+// ocsfMethod is a method that the schema knows, or "".
+func ocsfMethod(method string) string {
+	switch method {
+	case "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE":
+		return method
+	}
+	return ""
 }
 
 // ocsfActivity is what a method does, by the names of the class.
@@ -223,6 +238,21 @@ func ocsfNamed(name, uid string) *ocsfName {
 		return nil
 	}
 	return &ocsfName{name, uid}
+}
+
+// url is where a request goes; of a tunnel that is not known.
+func (r *recordLine) url() *ocsfURL {
+	if r.Scheme == "" {
+		return nil
+	}
+	u := url.URL{Scheme: r.Scheme, Host: r.Host}
+	switch {
+	case r.Port != 0:
+		u.Host = net.JoinHostPort(r.Host, strconv.Itoa(r.Port))
+	case strings.Contains(r.Host, ":"):
+		u.Host = "[" + r.Host + "]"
+	}
+	return &ocsfURL{Hostname: r.Host, Port: r.Port, Scheme: r.Scheme, Path: r.path(), Text: u.String()}
 }
 
 // path is the pattern of the rule that matched; the record has no other path.

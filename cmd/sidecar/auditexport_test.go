@@ -16,61 +16,60 @@ import (
 	"github.com/toolgate/toolgate/audit"
 )
 
-// ocsfObject is what the schema, version 1.6.0, has of an object that is used: names that must be there, one of which must be, and
-// those that may.
+// ocsfObject is an excerpt of what OCSF's schema says of a class or an object.
 type ocsfObject struct {
-	required, oneOf, may []string
-	objects              map[string]string // of which kind an attribute is
+	Attributes []string
+	AtLeastOne []string `json:"at_least_one"`
+	Enums      map[string][]string
 }
 
-var ocsfSchema = map[string]ocsfObject{
-	"api_activity": {
-		required: []string{"activity_id", "actor", "api", "category_uid", "class_uid", "metadata", "severity_id", "src_endpoint", "time", "type_uid"},
-		may:      []string{"activity_name", "dst_endpoint", "duration", "http_request", "http_response", "message", "status_code", "status_detail", "status_id", "unmapped"},
-		objects: map[string]string{"actor": "actor", "api": "api", "metadata": "metadata", "src_endpoint": "endpoint", "dst_endpoint": "endpoint",
-			"http_request": "http_request", "http_response": "http_response"},
-	},
-	"actor": {
-		oneOf: []string{"process", "user", "invoked_by", "session", "app_name", "app_uid"}, may: []string{"idp"},
-		objects: map[string]string{"user": "entity", "session": "entity", "idp": "entity"},
-	},
-	"api": {
-		required: []string{"operation"}, may: []string{"request", "response", "service"},
-		objects: map[string]string{"request": "request", "response": "response", "service": "entity"},
-	},
-	"metadata": {
-		required: []string{"product", "version"}, objects: map[string]string{"product": "product"},
-		may: []string{"correlation_uid", "event_code", "log_name", "original_time", "sequence", "tenant_uid", "uid"},
-	},
-	"product":       {oneOf: []string{"name", "uid"}, may: []string{"vendor_name"}},
-	"endpoint":      {oneOf: []string{"hostname", "instance_uid", "interface_name", "interface_uid", "ip", "name", "svc_name", "uid"}, may: []string{"port"}},
-	"entity":        {oneOf: []string{"name", "uid"}},
-	"request":       {required: []string{"uid"}},
-	"response":      {may: []string{"code", "error"}},
-	"http_request":  {may: []string{"http_method", "url"}, objects: map[string]string{"url": "url"}},
-	"url":           {may: []string{"hostname", "path", "port", "scheme"}},
-	"http_response": {required: []string{"code"}},
+func ocsfSchema(t *testing.T) map[string]ocsfObject {
+	t.Helper()
+	text, err := os.ReadFile("testdata/ocsf-api-activity.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct{ Objects map[string]ocsfObject }
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	return schema.Objects
 }
 
-func checkOCSF(kind string, m map[string]any) (problems []string) {
-	o := ocsfSchema[kind]
-	found := len(o.oneOf) == 0
-	for _, name := range o.required {
-		if _, there := m[name]; !there {
+// checkOCSF returns how an object of a kind differs from what the schema says of it.
+func checkOCSF(schema map[string]ocsfObject, kind string, m map[string]any) (problems []string) {
+	o, known := schema[kind]
+	if !known {
+		return []string{"no object " + kind}
+	}
+	types := map[string]string{}
+	for _, a := range o.Attributes {
+		name, typ, _ := strings.Cut(a, " :")
+		name, required := strings.CutSuffix(name, "!")
+		types[name] = typ
+		if _, there := m[name]; required && !there {
 			problems = append(problems, kind+" lacks "+name)
 		}
 	}
-	for name, v := range m {
-		found = found || slices.Contains(o.oneOf, name)
-		if !slices.Contains(o.required, name) && !slices.Contains(o.oneOf, name) && !slices.Contains(o.may, name) {
-			problems = append(problems, kind+" has no "+name)
-		}
-		if below, is := v.(map[string]any); is && o.objects[name] != "" {
-			problems = append(problems, checkOCSF(o.objects[name], below)...)
-		}
+	if len(o.AtLeastOne) > 0 && !slices.ContainsFunc(o.AtLeastOne, func(name string) bool { return m[name] != nil }) {
+		problems = append(problems, kind+" has none of "+strings.Join(o.AtLeastOne, ", "))
 	}
-	if !found {
-		problems = append(problems, kind+" has none of "+strings.Join(o.oneOf, ", "))
+	for name, v := range m {
+		if allowed := o.Enums[name]; allowed != nil && !slices.Contains(allowed, fmt.Sprint(v)) {
+			problems = append(problems, fmt.Sprintf("%s.%s is %v", kind, name, v))
+		}
+		below, isObject := v.(map[string]any)
+		n, isNumber := v.(json.Number)
+		_, isText := v.(string)
+		switch typ := types[name]; {
+		case typ == "":
+			problems = append(problems, kind+" has no "+name)
+		case typ == "i" && isNumber && !strings.ContainsAny(n.String(), ".eE"), typ == "s" && isText, typ == "o" && isObject:
+		case typ == "i", typ == "s", typ == "o", !isObject:
+			problems = append(problems, fmt.Sprintf("%s.%s is a %T", kind, name, v))
+		default:
+			problems = append(problems, checkOCSF(schema, typ, below)...)
+		}
 	}
 	return problems
 }
@@ -88,10 +87,16 @@ func TestExportOCSF(t *testing.T) {
 	intent.Kind, intent.Status = audit.KindIntent, 0
 	cut := full
 	cut.ID, cut.Code, cut.ErrorClass, cut.Method, cut.Kind = "id-3", "revoked", "cut", "CONNECT", "tunnel"
+	odd := full
+	odd.ID, odd.Method, odd.Scheme, odd.Path, odd.Port = "id-5", "PURGE", "http", "abcdef012345", 8080
+	bare := odd
+	bare.ID, bare.Host, bare.Port = "id-6", "2001:db8::1", 0
+	tunnel := odd
+	tunnel.ID, tunnel.Kind, tunnel.Method, tunnel.Scheme, tunnel.Path = "id-7", "tunnel", "CONNECT", "", ""
 	empty := audit.Record{ID: "id-4", Time: at, Kind: "request", Listener: "tool", Decision: "deny", Code: "bad_request"}
 	var records, out bytes.Buffer
 	l := audit.New(&records, audit.Options{Chain: true, Process: &audit.Process{Version: "v0"}})
-	for _, r := range []audit.Record{intent, full, denied, cut, empty} {
+	for _, r := range []audit.Record{intent, full, denied, cut, empty, odd, bare, tunnel} {
 		l.Write(r)
 	}
 	if err := l.Close(time.Minute); err != nil {
@@ -104,23 +109,26 @@ func TestExportOCSF(t *testing.T) {
 	if err := exportOCSF(nil, &out, []string{name}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"1 0 1 id-1 intent", "1 1 1 id-1", "1 2 3 id-2", "99 2 2 id-3", "0 2 3 id-4"}
+	want := []string{"1 0 1 id-1 intent", "1 1 1 id-1", "1 2 3 id-2", "99 2 2 id-3", "0 2 3 id-4", "99 1 1 id-5", "99 1 1 id-6", "99 1 1 id-7"}
 	var prev string
+	schema := ocsfSchema(t)
 	for i, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		var m map[string]any
 		var raw struct {
 			Unmapped struct{ Toolgate json.RawMessage } `json:"unmapped"`
 		}
-		if err := json.Unmarshal([]byte(line), &m); err != nil || json.Unmarshal([]byte(line), &raw) != nil {
+		d := json.NewDecoder(strings.NewReader(line))
+		d.UseNumber()
+		if err := d.Decode(&m); err != nil || json.Unmarshal([]byte(line), &raw) != nil {
 			t.Fatal(err)
 		}
-		if problems := checkOCSF("api_activity", m); len(problems) > 0 {
+		if problems := checkOCSF(schema, "api_activity", m); len(problems) > 0 {
 			t.Errorf("%s\n%s", strings.Join(problems, "\n"), line)
 		}
 		if got := fmt.Sprintf("%v %v %v %v", m["activity_id"], m["status_id"], m["severity_id"], m["metadata"].(map[string]any)["uid"]); i >= len(want) || got != want[i] {
 			t.Errorf("event %d: %s", i, got)
 		}
-		if m["type_uid"].(float64) != 600300+m["activity_id"].(float64) || m["time"].(float64) != float64(at.UnixMilli()) {
+		if fmt.Sprint(m["type_uid"]) != fmt.Sprintf("6003%02s", m["activity_id"]) || fmt.Sprint(m["time"]) != fmt.Sprint(at.UnixMilli()) {
 			t.Errorf("type and time: %s", line)
 		}
 		if r := parseRecord(t, string(raw.Unmapped.Toolgate)); prev != "" && r.str("prev_hash") != prev {
@@ -129,8 +137,13 @@ func TestExportOCSF(t *testing.T) {
 		sum := sha256.Sum256(raw.Unmapped.Toolgate)
 		prev = hex.EncodeToString(sum[:])
 	}
-	if strings.Contains(out.String(), `"url":{"hostname":"api.test","port":443,"scheme":"https","path":"abcdef`) {
+	if strings.Contains(out.String(), `"path":"abcdef012345","url_string"`) {
 		t.Error("a hash is taken for a path")
+	}
+	for _, want := range []string{`"path":"/v1/*","url_string":"https://api.test:443"`, `"url_string":"http://[2001:db8::1]"`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in\n%s", want, out.String())
+		}
 	}
 	if err := os.WriteFile(name, []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)

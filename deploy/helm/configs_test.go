@@ -37,13 +37,17 @@ func loads(t *testing.T, text string) *config.Snapshot {
 
 // TestGatewayConfig: the sidecar takes the config that the chart writes for the gateway.
 func TestGatewayConfig(t *testing.T) {
-	text, err := render(t, "-f", values(t, "manifests: {search: "+quoted(searching)+"}\ngateway: {enabled: true}\nsidecar: {config: {egress: {clusterCIDRs: [10.0.0.0/8]}, audit: {output: stderr}}}"))
+	text, err := render(t, "-f", values(t, "manifests: {search: "+quoted(searching)+"}\ngateway: {enabled: true, config: {audit: {otlp: {endpoint: \"https://records.example:4318\"}}, tracing: {endpoint: \"https://traces.example:4318\"}}}\nsidecar: {config: {egress: {clusterCIDRs: [10.0.0.0/8]}, audit: {output: stderr}}}"))
 	if err != nil {
 		t.Fatal(text)
 	}
 	for _, o := range objects(t, text) {
 		if o.id() == "ConfigMap toolgate-gateway" {
-			if k := loads(t, o.text("data", "gateway.yaml")).KillSwitch.NATS; len(k.Servers) != 1 || len(k.Keys) != 1 || k.CredentialsURL == "" || k.CAFile == "" {
+			s := loads(t, o.text("data", "gateway.yaml"))
+			if s.Audit.OTLP.Endpoint != "https://records.example:4318" || s.Tracing.Endpoint != "https://traces.example:4318" {
+				t.Errorf("the gateway's collectors are %+v, %+v", s.Audit, s.Tracing)
+			}
+			if k := s.KillSwitch.NATS; len(k.Servers) != 1 || len(k.Keys) != 1 || k.CredentialsURL == "" || k.CAFile == "" {
 				t.Errorf("the gateway's kill switch is %+v", k)
 			}
 			return

@@ -23,33 +23,48 @@ import (
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 )
 
-// startCollector runs the OTLP receiver of the OpenTelemetry Collector, with TLS, and returns what it has received.
-func startCollector(t *testing.T, w *world, protocol string) (address string, sink *consumertest.TracesSink) {
+// collector is the configuration of the OTLP receiver of the OpenTelemetry Collector, with TLS and one protocol.
+type collector struct {
+	address string
+	factory receiver.Factory
+	conf    component.Config
+}
+
+func newCollector(t *testing.T, w *world, protocol string) *collector {
 	t.Helper()
 	key := must[[]byte](t)(x509.MarshalPKCS8PrivateKey(w.pki.leaf.PrivateKey))
 	w.write(t, "collector.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.pki.leaf.Certificate[0]})))
 	w.write(t, "collector-key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
 	ln := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0")) // the receiver takes no listener, and does not tell its port
-	address = ln.Addr().String()
+	c := &collector{address: ln.Addr().String(), factory: otlpreceiver.NewFactory()}
 	_ = ln.Close()
-	factory := otlpreceiver.NewFactory()
-	conf := factory.CreateDefaultConfig()
-	settings := map[string]any{"endpoint": address, "tls": map[string]any{"cert_file": w.path("collector.pem"), "key_file": w.path("collector-key.pem")}}
-	if err := confmap.NewFromStringMap(map[string]any{"protocols": map[string]any{protocol: settings}}).Unmarshal(conf); err != nil {
+	c.conf = c.factory.CreateDefaultConfig()
+	settings := map[string]any{"endpoint": c.address, "tls": map[string]any{"cert_file": w.path("collector.pem"), "key_file": w.path("collector-key.pem")}}
+	if err := confmap.NewFromStringMap(map[string]any{"protocols": map[string]any{protocol: settings}}).Unmarshal(c.conf); err != nil {
 		t.Fatal(err)
 	}
-	sink = new(consumertest.TracesSink)
-	r, err := factory.CreateTraces(t.Context(), receiver.Settings{
-		ID: component.NewID(factory.Type()), TelemetrySettings: componenttest.NewNopTelemetrySettings(),
-	}, conf, sink)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return c
+}
+
+func (c *collector) settings() receiver.Settings {
+	return receiver.Settings{ID: component.NewID(c.factory.Type()), TelemetrySettings: componenttest.NewNopTelemetrySettings()}
+}
+
+func startReceiver(t *testing.T, r component.Component) {
+	t.Helper()
 	if err := r.Start(t.Context(), componenttest.NewNopHost()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Shutdown(context.Background()) })
-	return address, sink
+}
+
+// startCollector runs the receiver for spans, and returns what it has received.
+func startCollector(t *testing.T, w *world, protocol string) (address string, sink *consumertest.TracesSink) {
+	t.Helper()
+	c := newCollector(t, w, protocol)
+	sink = new(consumertest.TracesSink)
+	startReceiver(t, must[receiver.Traces](t)(c.factory.CreateTraces(t.Context(), c.settings(), c.conf, sink)))
+	return c.address, sink
 }
 
 func spansOf(sink *consumertest.TracesSink) map[string]ptrace.Span {
@@ -66,9 +81,9 @@ func spansOf(sink *consumertest.TracesSink) map[string]ptrace.Span {
 	return out
 }
 
-// TestCollector sends spans to the OpenTelemetry Collector's own receiver, by both protocols, while every variable that OpenTelemetry's
-// SDK would read names another place.
-func TestCollector(t *testing.T) {
+// plantedEnvironment returns what sets every variable that OpenTelemetry's SDK would read to another place, where nobody may come.
+func plantedEnvironment(t *testing.T) func(*testing.T) {
+	t.Helper()
 	decoy := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	t.Cleanup(func() { _ = decoy.Close() })
 	go func() {
@@ -82,21 +97,31 @@ func TestCollector(t *testing.T) {
 		}
 	}()
 	planted := filepath.Join(t.TempDir(), "absent.pem")
+	return func(t *testing.T) {
+		for name, value := range map[string]string{
+			"ENDPOINT": "http://" + decoy.Addr().String(), "HEADERS": "x-planted=1", "CERTIFICATE": planted, "PROTOCOL": "http/json", "INSECURE": "true",
+			"TIMEOUT": "1", "COMPRESSION": "gzip",
+		} {
+			t.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
+			t.Setenv("OTEL_EXPORTER_OTLP_TRACES_"+name, value)
+			t.Setenv("OTEL_EXPORTER_OTLP_LOGS_"+name, value)
+		}
+		for name, value := range map[string]string{
+			"SDK_DISABLED": "true", "TRACES_SAMPLER": "always_off", "SERVICE_NAME": "planted", "RESOURCE_ATTRIBUTES": "service.name=planted,planted=1",
+			"BSP_MAX_QUEUE_SIZE": "1", "SPAN_ATTRIBUTE_COUNT_LIMIT": "0", "PROPAGATORS": "none",
+		} {
+			t.Setenv("OTEL_"+name, value)
+		}
+	}
+}
+
+// TestCollector sends spans to the OpenTelemetry Collector's own receiver, by both protocols, while every variable that OpenTelemetry's
+// SDK would read names another place.
+func TestCollector(t *testing.T) {
+	plant := plantedEnvironment(t)
 	for _, c := range []struct{ name, protocol string }{{"http", "http/protobuf"}, {"grpc", "grpc"}} {
 		t.Run(c.name, func(t *testing.T) {
-			for name, value := range map[string]string{
-				"ENDPOINT": "http://" + decoy.Addr().String(), "HEADERS": "x-planted=1", "CERTIFICATE": planted, "PROTOCOL": "http/json", "INSECURE": "true",
-				"TIMEOUT": "1", "COMPRESSION": "gzip",
-			} {
-				t.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
-				t.Setenv("OTEL_EXPORTER_OTLP_TRACES_"+name, value)
-			}
-			for name, value := range map[string]string{
-				"SDK_DISABLED": "true", "TRACES_SAMPLER": "always_off", "SERVICE_NAME": "planted", "RESOURCE_ATTRIBUTES": "service.name=planted,planted=1",
-				"BSP_MAX_QUEUE_SIZE": "1", "SPAN_ATTRIBUTE_COUNT_LIMIT": "0", "PROPAGATORS": "none",
-			} {
-				t.Setenv("OTEL_"+name, value)
-			}
+			plant(t)
 			w := newWorld(t)
 			port := w.serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), true)
 			address, sink := startCollector(t, w, c.name)

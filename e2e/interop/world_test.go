@@ -38,6 +38,7 @@ type world struct {
 	issuer *devissuer.Issuer
 	ports  []string       // of the upstreams
 	limits string         // of the sidecar
+	audit  string         // of the config
 	millis int            // that a call may take
 	fleet  string         // killSwitch.nats of the config
 	hosts  []string       // of the upstreams, besides allHosts
@@ -52,7 +53,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	w := &world{dir: t.TempDir(), pki: newPKI(t), issuer: issuer, limits: "{drain: 2s}", millis: 100000}
+	w := &world{dir: t.TempDir(), pki: newPKI(t), issuer: issuer, limits: "{drain: 2s}", audit: "{output: stdout, chain: true}", millis: 100000}
 	w.write(t, "task.jwt", must[string](t)(issuer.Mint(map[string]any{"sub": "user:alice", "aud": "toolgate"})))
 	w.write(t, "upstream-ca.pem", string(w.pki.caPEM))
 	w.write(t, "credential", credential)
@@ -98,7 +99,7 @@ func (w *world) render(t *testing.T) {
 	t.Helper()
 	values := map[string]any{
 		"Dir": w.dir, "Ports": w.ports, "Hosts": append(slices.Clone(allHosts), w.hosts...), "DNS": serveNames(t, [4]byte{127, 0, 0, 1}),
-		"Bound": boundHost, "Ruled": ruledHost, "Named": namedHost, "Issuer": w.issuer.URL(), "Limits": w.limits, "Millis": w.millis, "Fleet": w.fleet,
+		"Bound": boundHost, "Ruled": ruledHost, "Named": namedHost, "Issuer": w.issuer.URL(), "Limits": w.limits, "Audit": w.audit, "Millis": w.millis, "Fleet": w.fleet,
 		"Clouds": "",
 	}
 	if w.clouds != "" {

@@ -28,7 +28,7 @@ func (c *scanner) authorization(at int) {
 		c.touch(from)
 	}
 	value := bytes.TrimRight(c.text[from:to], " \\")
-	if len(value) < 8 || template(value) || sameByte(value) || prose(value) && !bytes.Contains(value, []byte(`="`)) || !varied(value) && len(value) < 16 {
+	if len(value) < 8 || template(value) || standIn(value) || sameByte(value) || prose(value) && !bytes.Contains(value, []byte(`="`)) || !varied(value) && len(value) < 16 {
 		return
 	}
 	if i := bytes.IndexByte(value, ' '); i > 0 && !bytes.ContainsAny(value, "=,") {
@@ -82,7 +82,7 @@ func (c *scanner) scheme(h hint, at, end int) {
 	}
 	value := c.text[from:to]
 	switch {
-	case len(value) < 8 || sameByte(value):
+	case len(value) < 8 || sameByte(value) || standIn(value):
 		return
 	case h == hintBasic && !basic(value):
 		return

@@ -67,11 +67,22 @@ var cases = []struct{ class, text string }{
 	{"", `next_page_token=abc123def csrf_token: 1234abcd`},
 	{"", `the password is required. token: string, secret: optional`},
 
+	// What stands in a secret's place in documentation.
+	{"", `secret_access_key: wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY and Authorization: Bearer XXXXXXXXXXXX`},
+	{"", `--token="sha256~XXXXXXXXXX_PUT_YOUR_TOKEN_HERE_XXXXXXXXXXXX" api_key=YOUR-API-KEY-2`},
+	{"", `Authorization: basic {base64(email:password[\n])}`},
+	{"", `import { chain_Anvil1_Key, chain_Anvil2_Key } from './consts'; --mount=type=secret,id=jfrog_secret`},
+	{Credential, `password=«your2ndChance» token=«EXAMPLE-7f31» secret: «xxx-9f-kqz7»`},
+	{Credential, `token: "«abcDEF123:»", token=«x1y2z3xxxx_Key»`},
+	{Token, `charset_key = "«bcd1f_4nop9rstu_vw2xyz0_k3y»"`},
+
 	// Personal data.
 	{Card, `card «4111 1111 1111 1111», thanks`},
 	{Card, `«5555-5555-5555-4444»`},
 	{Card, `{"pan":"«378282246310005»"}`},
 	{"", `1748503543012 and 4111111111111112 and order 41111111111111110000`},
+	{"", `RS35 2600 0560 1001 6113 70`},
+	{Card, `RS3 «4111 1111 1111 1111» 70, XX35 «4111 1111 1111 1111» 70, RS35 «4111 1111 1111 1111»`},
 	{IBAN, `to «DE89 3704 0044 0532 0130 00» now`},
 	{IBAN, `«GB29NWBK60161331926819»`},
 	{"", `DE89 3704 0044 0532 0130 01`},

@@ -42,6 +42,15 @@ func (c *scanner) account(at int) {
 	c.found(at, end, IBAN)
 }
 
+// inAccount reports whether the digits are groups out of the middle of something that is written like an IBAN, though its check digits may be
+// wrong: behind a country and two digits, and with more digits to come.
+func (f *figures) inAccount(text []byte) bool {
+	if !f.dropped || f.at < 5 || text[f.at-1] != f.sep || !isDigit(text[f.at-2]) || !isDigit(text[f.at-3]) {
+		return false
+	}
+	return ibans[string(text[f.at-5:f.at-3])] > 0 && (f.at == 5 || !wordByte[text[f.at-6]])
+}
+
 // mod97 checks a number by ISO 7064, MOD 97-10, with the first four characters moved to the end.
 func mod97(chars []byte) bool {
 	rest := 0

@@ -111,7 +111,7 @@ func (c *scanner) figuresAre(f *figures) (class string, start int) {
 	if !f.whole {
 		return "", 0
 	}
-	if c.card && f.card() {
+	if c.card && f.card() && !f.inAccount(c.text) {
 		return Card, f.at
 	}
 	if c.ssn && f.social(c.text) {

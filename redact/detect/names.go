@@ -46,7 +46,7 @@ func normalise[T string | []byte](dst []byte, name T) []byte {
 func (c *scanner) secretValue(name string, value []byte) bool {
 	var buf [64]byte
 	n := normalise(buf[:0], name)
-	return secretName(n) && len(bytes.TrimSpace(value)) > 0 && !template(value) && !masked(value)
+	return secretName(n) && len(bytes.TrimSpace(value)) > 0 && !template(value) && !standIn(value) && !masked(value)
 }
 
 // pair finds the value behind a name of which a secret's word stands here: password=…, "token": "…", api key is …. What stands
@@ -77,7 +77,7 @@ func (c *scanner) pair(at int) {
 		c.touch(from)
 	}
 	value := plain(c.text[from:to])
-	if len(value) < 6 || template(value) || !varied(value) && (quote == 0 && len(value) < 24 || identifier(value)) || entropy(value) < 2 || prose(value) && !in(c.text[end], "\"'\\") {
+	if len(value) < 6 || template(value) || standIn(value) || !varied(value) && (quote == 0 && len(value) < 24 || identifier(value)) || entropy(value) < 2 || prose(value) && !in(c.text[end], "\"'\\") {
 		return
 	}
 	if last := bytes.TrimRight(value, " "); in(last[len(last)-1], "=:") && len(last) < len(value) {

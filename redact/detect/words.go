@@ -98,6 +98,9 @@ func (c *scanner) judge(r *rule, start, end, from, to int) {
 	if r.entropy > 0 && entropy(secret) <= r.entropy {
 		return
 	}
+	if namesOne(secret) {
+		return
+	}
 	for n := 0; n < maxContext && start > 0 && nameByte[c.text[start-1]]; n++ {
 		start--
 	}

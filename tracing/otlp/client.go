@@ -28,6 +28,9 @@ type Signal struct {
 // Traces is the signal of spans; its message is ExportTraceServiceRequest, which on the wire is TracesData.
 var Traces = Signal{"/v1/traces", "/opentelemetry.proto.collector.trace.v1.TraceService/Export"}
 
+// Logs is the signal of log records; its message is ExportLogsServiceRequest, which on the wire is LogsData.
+var Logs = Signal{"/v1/logs", "/opentelemetry.proto.collector.logs.v1.LogsService/Export"}
+
 // Options say where telemetry goes.
 type Options struct {
 	Endpoint    string // http or https URL of the collector; a path other than / stands in place of the signal's, with HTTP

@@ -4,6 +4,5 @@
 // set one could send what a sidecar knows about its callers elsewhere. This one goes where its Options say.
 //
 // Limits: protobuf only, no compression, no redirects, no proxy. It sends one message at a time and neither queues nor repeats; its
-// caller does. Only tracing, config for the form of its
-// files, and cmd/sidecar may import it.
+// caller does. Only tracing, audit/ship, config for the form of its files, and cmd/sidecar may import it.
 package otlp

@@ -188,6 +188,30 @@ var auditStories = []behaviour{
 			toolgate_audit_records_total{namespace="shop", pod="p", result="dropped"} 0x10`,
 	},
 	{
+		alert: "ToolgateRecordsNotShipped", what: "the collector takes none", at: 25 * time.Minute,
+		series: `toolgate_audit_spool_records{namespace="shop", pod="p"} 0x2 12+10x40
+			toolgate_audit_shipped_records_total{namespace="shop", pod="p", result="shipped"} 70x40`,
+		fires: `{namespace="shop", pod="p"}`, text: "shop/p wait",
+	},
+	{
+		alert: "ToolgateRecordsNotShipped", what: "there are always some on the way, and none where nothing is to be sent", at: 25 * time.Minute,
+		series: `toolgate_audit_spool_records{namespace="shop", pod="p"} 12x40
+			toolgate_audit_shipped_records_total{namespace="shop", pod="p", result="shipped"} 0+60x40
+			toolgate_audit_spool_records{namespace="shop", pod="idle"} 0x40
+			toolgate_audit_shipped_records_total{namespace="shop", pod="idle", result="shipped"} 5x40`,
+	},
+	{
+		alert: "ToolgateShippedRecordsLost", what: "memory is full", at: 8 * time.Minute,
+		series: `toolgate_audit_shipped_records_total{namespace="shop", pod="p", result="dropped"} 0x4 3x10
+			toolgate_audit_shipped_records_total{namespace="shop", pod="p", result="rejected"} 0x14`,
+		fires: `{namespace="shop", pod="p", result="dropped"}`, text: "shop/p",
+	},
+	{
+		alert: "ToolgateShippedRecordsLost", what: "they arrive", at: 8 * time.Minute,
+		series: `toolgate_audit_shipped_records_total{namespace="shop", pod="p", result="shipped"} 0+9x14
+			toolgate_audit_shipped_records_total{namespace="shop", pod="p", result="dropped"} 0x14`,
+	},
+	{
 		alert: "ToolgateRecordsMissing", what: "calls without records", at: 30 * time.Minute,
 		series: `toolgate_calls_total{namespace="shop", pod="p", tool="a", decision="allow", code="ok"} 0+60x40
 			toolgate_audit_records_total{namespace="shop", pod="p", result="written"} 7x40`,

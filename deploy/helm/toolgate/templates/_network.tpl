@@ -12,8 +12,8 @@
     - {{ toJson .Values.networkPolicy.dns }}
 {{- end }}
 
-{{- /* What sidecars of the values' config ask themselves, past the gateway, beside what follows from the chart: token endpoints of bindings and keys of
-issuers, as URLs. */}}
+{{- /* What sidecars of the values' config ask themselves, past the gateway, beside what follows from the chart: token endpoints of bindings, keys of
+issuers and collectors, as URLs. */}}
 {{- define "toolgate.sidecar.asks" -}}
 {{- $urls := list }}
 {{- range dig "broker" "bindings" list .Values.sidecar.config }}
@@ -24,6 +24,8 @@ issuers, as URLs. */}}
 {{- range dig "identity" "issuers" list .Values.sidecar.config }}
 {{- $urls = append $urls (.jwksURL | default .issuer) }}
 {{- end }}
+{{- $urls = append $urls (dig "tracing" "endpoint" "" .Values.sidecar.config) }}
+{{- $urls = append $urls (dig "audit" "otlp" "endpoint" "" .Values.sidecar.config) }}
 {{- if not (include "toolgate.keysFromAPI" .) }}{{- $urls = append $urls .Values.cluster.jwksURL }}{{- end }}
 {{- $urls | compact | uniq | sortAlpha | toJson }}
 {{- end }}
