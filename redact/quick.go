@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/toolgate/toolgate/redact/known"
 )
@@ -72,10 +73,44 @@ func (p *pass) quick(raw []byte, s sign, k *key) verdict {
 		return unsure
 	case s&signSep != 0 && !p.unpaired(raw):
 		return unsure
-	case len(raw) >= minRun && hasRun(raw):
+	case len(raw) >= minRun && (hasRun(raw) || inPlaces(raw)):
 		return unsure
 	}
 	return p.find(raw, k)
+}
+
+// placeBits has a bit for the first three letters of each word of places.
+var placeBits = func() (bits [1 << 15 / 64]uint64) {
+	for _, l := range places {
+		for _, w := range l.words {
+			if len(w) < 3 { // "</", which quick is unsure of anyway
+				continue
+			}
+			h := placeBit(w[0], w[1], w[2])
+			bits[h>>6] |= 1 << (h & 63)
+		}
+	}
+	return bits
+}()
+
+// placeBit is the same for upper and lower case.
+func placeBit(a, b, c byte) int { return int(a&31)<<10 | int(b&31)<<5 | int(c&31) }
+
+// inPlaces reports whether the text may have a word of places.
+func inPlaces(raw []byte) bool {
+	for i := 2; i < len(raw); i++ {
+		if h := placeBit(raw[i-2], raw[i-1], raw[i]); placeBits[h>>6]>>(h&63)&1 == 0 {
+			continue
+		}
+		low := strings.ToLower(string(raw))
+		for n := range places {
+			if places[n].in(low) {
+				return true
+			}
+		}
+		return false
+	}
+	return false
 }
 
 // unpaired reports whether no separator in the text stands behind what may be the name of a secret or a scheme, and none begins an

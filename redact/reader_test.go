@@ -8,6 +8,8 @@ import (
 	"testing/iotest"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/toolgate/toolgate/redact/corpustest"
 )
 
 // recoded is a JSON text as package jsontext reads and writes it, token by token.
@@ -93,7 +95,21 @@ func TestQuick(t *testing.T) {
 var quickTexts = []string{"", " ", "plain words", " {x", "[1]", "2025-01-01T10:00:00.123Z", "user: bob", "customer_email: bob", "Customer-Email = bob", "'password': hunter2", "bearer:abc", "Basic dXNlcjpwYXNz",
 	"Bearer abc", "https://u:p@h/", "a=b+c", "a=1&b=2", "100%", "<b>", "aGVsbG8gd29ybGQgaGVsbG8=", "4bf92f3577b34da6", "6465616462656566646561646265656620202020", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
 	"eyJhbGciOiJub25lIn0", "WzEsMiwzLDQsNSw2XQ==", "4111 1111 1111 1111", "bob@example.com", "[REDACTED:card] 4111111111111111", "-----BEGIN CERTIFICATE-----", "x eyJhbGciOiJub25l",
-	"gh" + "p_0123456789abcdefABCDEF0123456789abcd and gh" + "p_0123456789abcdefABCDEF0123456789abcd", "10.0.0.1 fe80::1", "key=abc123XYZ890qwe"}
+	"gh" + "p_0123456789abcdefABCDEF0123456789abcd and gh" + "p_0123456789abcdefABCDEF0123456789abcd", "10.0.0.1 fe80::1", "key=abc123XYZ890qwe",
+	"docker run --password hunter2abc9 now", "login bob password hunter2abc9", "https://h.example/reset/abcdef123456", "ALTER USER x IDENTIFIED BY 'hunter2'",
+	"Cookie: a1=b2; c3=d4", "ENV API_KEY a1b2c3d4e5f6", "GET /verify/abcdef123456 HTTP/1.1 see http://x"}
+
+// TestQuickCorpus is TestQuick with the texts of the corpus, whole and in pieces.
+func TestQuickCorpus(t *testing.T) {
+	s := allClasses(t, "customer_email")
+	for _, c := range corpustest.Load(t, "..") {
+		for _, text := range append(strings.FieldsFunc(c.Text, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r >= 0x7f }), c.Text) {
+			for _, name := range []string{"", "key", "message"} {
+				checkQuick(t, s, text, name)
+			}
+		}
+	}
+}
 
 func checkQuick(t *testing.T, s *Scrubber, text, name string) {
 	for i := 0; i < len(text); i++ {
