@@ -28,6 +28,7 @@ type reader struct {
 	gone     int // bytes that were in buf before
 	out      []byte
 	err      error // of src
+	cut      int   // one more than where a number begins that reaches to the end of a stream; 0 for none
 	skipping bool  // what is read is not wanted
 }
 
@@ -270,10 +271,21 @@ func (r *reader) readNumber() error {
 			break
 		}
 	}
+	if r.src != nil && r.at == len(r.buf) {
+		r.cut = r.tok + 1
+	}
 	if r.src != nil && r.at-r.tok > maxLine || !isNumber(r.buf[r.tok:r.at]) {
 		return errJSON
 	}
 	return nil
+}
+
+// sure returns the end of what was read whole, of a text that could not be read further: a number at its end may have been cut.
+func (r *reader) sure() int {
+	if r.cut > 0 {
+		return min(r.tok, r.cut-1)
+	}
+	return r.tok
 }
 
 // isNumber reports whether all of b is one number (RFC 8259, section 6).
