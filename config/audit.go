@@ -10,6 +10,7 @@ func (c *sidecar) audit() Audit {
 		Output: raw.Output.V, Chain: raw.Chain.V, SigningKeyFile: c.signingKey(raw.SigningKey),
 		Records: check.Records.V, Interval: check.Interval.V, MaxBytes: int64(rotate.MaxBytes.V), Keep: rotate.Keep.V,
 	}
+	a.Capture = c.capture(raw.Capture)
 	file := a.Output != "stdout" && a.Output != "stderr"
 	if file {
 		a.Output = c.resolve(raw.Output)
@@ -37,6 +38,23 @@ func (c *sidecar) auditOTLP(raw *rawAuditOTLP) AuditOTLP {
 		return AuditOTLP{}
 	}
 	c.collector("audit.otlp", raw.Endpoint, raw.Protocol.V, raw.HeadersFile.V != "")
+	return out
+}
+
+// capture checks which calls are captured.
+func (c *sidecar) capture(f field[rawCapture]) Capture {
+	if !f.present {
+		return Capture{}
+	}
+	raw := &f.V
+	out := Capture{
+		Dir: c.resolve(raw.Dir), MaxBodyBytes: raw.MaxBodyBytes.V, MaxEntries: raw.MaxEntries.V, MaxFileBytes: int64(raw.MaxFileBytes.V),
+	}
+	for _, t := range raw.Tools.V {
+		if m := c.tool(t); m != nil {
+			out.Tools = append(out.Tools, m.tool.Name)
+		}
+	}
 	return out
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/toolgate/toolgate/redact"
 )
 
 // Problem is one mistake in a file, printed as "file:line:col: message".
@@ -56,18 +58,23 @@ func (r *report) errorf(at mark, format string, args ...any) {
 	case r.full():
 		return
 	}
-	r.mistakes = append(r.mistakes, Problem{at.file, at.line, at.col, fmt.Sprintf(format, args...)})
+	r.mistakes = append(r.mistakes, problemf(at, format, args))
+}
+
+// problemf masks what is a secret by its form, as a log would: problems are printed as they are.
+func problemf(at mark, format string, args []any) Problem {
+	return Problem{at.file, at.line, at.col, redact.Text(fmt.Sprintf(format, args...))}
 }
 
 func (r *report) full() bool { return len(r.mistakes) > maxMistakes }
 
 func (r *report) warnf(at mark, format string, args ...any) {
-	r.warnings = append(r.warnings, Problem{at.file, at.line, at.col, fmt.Sprintf(format, args...)})
+	r.warnings = append(r.warnings, problemf(at, format, args))
 }
 
 // notef tells what is in force and does not stand in the file.
 func (r *report) notef(at mark, format string, args ...any) {
-	r.notes = append(r.notes, Problem{at.file, at.line, at.col, fmt.Sprintf(format, args...)})
+	r.notes = append(r.notes, problemf(at, format, args))
 }
 
 // err returns the mistakes, sorted, as an error; nil when there is none.

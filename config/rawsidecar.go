@@ -316,6 +316,7 @@ type rawAudit struct {
 	SigningKey field[string]        `key:"signingKeyFile" is:"blank" doc:"PEM file of an Ed25519 private key (PKCS #8) that signs checkpoints of the chain. Read at the start."`
 	Checkpoint field[rawCheckpoint] `key:"checkpoint" doc:"How often the chain is signed; with signingKeyFile."`
 	Rotate     field[rawRotate]     `key:"rotate" doc:"When the file is renamed and another begun."`
+	Capture    field[rawCapture]    `key:"capture" doc:"Calls to write as HAR files, with stand-ins for what is secret or personal. docs/capture.md. Missing: none."`
 	OTLP       field[rawAuditOTLP]  `key:"otlp" doc:"Collector that is sent a copy of each line. Missing: none."`
 }
 
@@ -325,6 +326,14 @@ type rawAuditOTLP struct {
 	CAFile      field[string]       `key:"caFile" is:"blank" doc:"As tracing.caFile."`
 	HeadersFile field[string]       `key:"headersFile" is:"blank" doc:"As tracing.headersFile."`
 	SpoolBytes  field[int]          `key:"spoolBytes" default:"16777216" min:"65536" max:"1073741824" doc:"Memory for lines that wait for the collector, where output is no file. A file holds them itself."`
+}
+
+type rawCapture struct {
+	Dir          field[string]        `key:"dir" is:"required" doc:"Folder for the files, one for each tool and start. Made if it is not there. Read at the start, as the bounds are."`
+	Tools        field[[]field[name]] `key:"tools" is:"required,nonempty" doc:"Tools whose intercepted and plain HTTP calls are captured."`
+	MaxBodyBytes field[int]           `key:"maxBodyBytes" default:"65536" min:"0" max:"4194304" doc:"Bytes of a body that are kept; a longer one is left out, or an event stream cut."`
+	MaxEntries   field[int]           `key:"maxEntries" default:"1000" min:"1" max:"100000" doc:"Calls in one file. A full file is left as it is."`
+	MaxFileBytes field[int]           `key:"maxFileBytes" default:"16777216" min:"65536" max:"1073741824" doc:"Size of one file."`
 }
 
 type rawCheckpoint struct {

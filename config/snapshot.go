@@ -171,6 +171,7 @@ type Audit struct {
 	MaxBytes       int64 // of the file; 0: it is never renamed
 	Keep           int   // renamed files
 	OTLP           AuditOTLP
+	Capture        Capture
 }
 
 // AuditOTLP is the collector that is sent a copy of each line of records.
@@ -179,6 +180,14 @@ type AuditOTLP struct {
 	Protocol            string // "http/protobuf" or "grpc"
 	CAFile, HeadersFile string // empty: the system's roots, no headers
 	SpoolBytes          int    // of memory for lines that wait, where the output is no file
+}
+
+// Capture is which calls are written as fixtures. The zero value is none.
+type Capture struct {
+	Dir                      string // a path; empty: nothing is captured
+	Tools                    []string
+	MaxBodyBytes, MaxEntries int
+	MaxFileBytes             int64
 }
 
 // Tracing is where the traces of calls go.

@@ -11,12 +11,17 @@ import (
 
 	"github.com/toolgate/toolgate/egress"
 	"github.com/toolgate/toolgate/identity"
+	"github.com/toolgate/toolgate/redact"
 )
 
 // maxQuoted bounds what an error repeats of a value.
 const maxQuoted = 80
 
+// quote repeats a value in an error, without what is a secret by its form: it may have got into the wrong setting.
 func quote(s string) string {
+	if whole := strconv.Quote(s); redact.Text(whole) != whole {
+		s = redact.Text(s) // before it is cut, so that no half of a secret escapes its pattern
+	}
 	if r := []rune(s); len(r) > maxQuoted {
 		s = string(r[:maxQuoted]) + "…"
 	}

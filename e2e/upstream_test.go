@@ -81,6 +81,7 @@ func newUpstream(t *testing.T, issuer, gitRoot string) *upstream {
 	mux.HandleFunc("GET /sse", u.events)
 	mux.HandleFunc("GET /ws", websocket)
 	mux.HandleFunc("/echo", echo)
+	mux.HandleFunc("/mirror/", mirror)
 	if gitRoot != "" {
 		mux.Handle("/git/", gitBackend(t, gitRoot))
 	}

@@ -29,6 +29,7 @@ type world struct {
 	up    *upstream
 	as    authority
 	way   string // lines below egress of the sidecar's config; the gateway, if there is one
+	audit string // more of the config's audit, as it stands in a flow mapping
 }
 
 // authority is the authorization server of the bindings.
@@ -71,7 +72,7 @@ func (w *world) render(t *testing.T, name, as string, more map[string]string) {
 	var b strings.Builder
 	values := map[string]string{
 		"Dir": w.dir, "Port": w.up.port, "DNS": w.dns.addr, "TaskIssuer": w.tasks.URL(),
-		"TokenURL": w.as.tokenURL, "ClientAuth": w.as.clientAuth, "Way": w.way,
+		"TokenURL": w.as.tokenURL, "ClientAuth": w.as.clientAuth, "Way": w.way, "Audit": w.audit,
 	}
 	maps.Copy(values, more)
 	if err := tmpl.Execute(&b, values); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/toolgate/toolgate/fixture"
 	"github.com/toolgate/toolgate/redact"
 )
 
@@ -30,6 +31,8 @@ type requestBody struct {
 	expect          bool
 	asked, answered atomic.Bool
 	call            context.Context
+
+	fixture *fixture.Body // nil: not captured
 
 	held    []byte // the whole body as it came, if isHeld
 	isHeld  bool
@@ -99,6 +102,10 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		}
 	} else if err != nil && !b.closed {
 		b.err = err
+	}
+	_, _ = b.fixture.Write(p[:n]) // it never fails
+	if b.whole {
+		b.fixture.End()
 	}
 	return n, err
 }

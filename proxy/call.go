@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/egress"
+	"github.com/toolgate/toolgate/fixture"
 	"github.com/toolgate/toolgate/identity"
 	"github.com/toolgate/toolgate/redact"
 	"github.com/toolgate/toolgate/tracing"
@@ -43,9 +44,10 @@ type call struct {
 	unverified bool       // of explain: the token's signature is not checked
 	handed     bool       // another goroutine finishes the call; read and written by the handler's only
 	done       bool
-	workload   *workload     // who came for the caller; nil but on a gateway
-	span       *tracing.Span // nil: not traced
-	within     *tunnel       // the intercepted tunnel that the request came through
+	workload   *workload         // who came for the caller; nil but on a gateway
+	span       *tracing.Span     // nil: not traced
+	fixture    *fixture.Exchange // nil: not captured
+	within     *tunnel           // the intercepted tunnel that the request came through
 
 	holds  int64        // bytes of its body in memory
 	inside atomic.Int32 // of an intercepted tunnel: the requests that came through it
@@ -100,6 +102,7 @@ func (c *call) finish() {
 	c.rec.DialAttempts = int(c.attempts.Dialed.Load())
 	c.proxy.metrics.count(&c.rec, c.exemplar())
 	c.proxy.audit.Write(c.rec)
+	c.captured()
 	c.span.End(&c.rec)
 }
 

@@ -102,6 +102,7 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	c.keepPayloads(to)
 	defer c.logPayloads(to)
 	defer c.describeInput(to)
+	c.captureCall(to)
 	upgrade := isWebSocket(to.r)
 	if !to.h1 && !to.body.none { // an h1 client's exchange sees to it
 		defer context.AfterFunc(ctx, to.interrupt)()
@@ -227,11 +228,7 @@ func (c *call) roundTripFailed(ctx context.Context, to *client, err error) {
 
 // request builds the outbound request. Its authority is the target's, never the client's text.
 func (c *call) request(r *http.Request, body *requestBody, upgrade bool) *http.Request {
-	address := c.target.HostPort()
-	host := address
-	if c.target.Port == schemePort(c.target.Scheme) {
-		host = address[:strings.LastIndexByte(address, ':')]
-	}
+	address, host := c.target.HostPort(), c.authority()
 	var o struct { // one allocation
 		request http.Request
 		url     url.URL
@@ -251,6 +248,15 @@ func (c *call) request(r *http.Request, body *requestBody, upgrade bool) *http.R
 		out.Header["Connection"], out.Header["Upgrade"] = []string{"Upgrade"}, []string{"websocket"}
 	}
 	return out
+}
+
+// authority is the target's host, with its port where that is not the scheme's.
+func (c *call) authority() string {
+	address := c.target.HostPort()
+	if c.target.Port == schemePort(c.target.Scheme) {
+		return address[:strings.LastIndexByte(address, ':')]
+	}
+	return address
 }
 
 // withTrace relays informational responses (RFC 9110, section 15.2) but 100, which net/http sends when the body is read,

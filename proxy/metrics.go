@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/fixture"
 	"github.com/toolgate/toolgate/tracing"
 )
 
@@ -37,6 +38,7 @@ type Metrics struct {
 	reloads    *prometheus.CounterVec
 	names      *prometheus.CounterVec
 	spans      *prometheus.CounterVec
+	captures   *prometheus.CounterVec
 	kill       killMetrics
 	handshakes prometheus.Counter
 	info       *prometheus.GaugeVec
@@ -68,6 +70,7 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		reloads:   counters("config_reloads_total", "Reloads of the configuration, by result.", "result"),
 		names:     counters("dns_queries_total", "DNS queries of tools, by what they were answered.", "tool", "result"),
 		spans:     counters("spans_total", "Spans of traced calls, by what became of them.", "result"),
+		captures:  counters("captures_total", "Calls that were to be captured as fixtures, by what became of them.", "result"),
 		info:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "toolgate", Name: "config_revision_info", Help: "1 for the policy revision in force."}, []string{"revision"}),
 	}
 	m.kill = newKillMetrics(m.registry)
@@ -80,7 +83,7 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 		goVersion = b.GoVersion
 	}
 	build.WithLabelValues(version, goVersion).Set(1)
-	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.unmasked, m.records, m.failures, m.shipped, m.reloads, m.names, m.spans, m.handshakes,
+	m.registry.MustRegister(m.calls, m.duration, m.decision, m.exchanges, m.exchange, m.cache, m.revoked, m.cuts, m.masks, m.unmasked, m.records, m.failures, m.shipped, m.reloads, m.names, m.spans, m.captures, m.handshakes,
 		m.info, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.setTools(s)
 	for _, result := range []string{"written", "dropped", "error"} { // a rate needs the zero before the first one
@@ -91,6 +94,9 @@ func NewMetrics(s *config.Snapshot, version string) *Metrics {
 	}
 	for _, result := range []string{"shipped", "rejected", "dropped"} {
 		m.shipped.WithLabelValues(result)
+	}
+	for _, result := range fixture.Results {
+		m.captures.WithLabelValues(result)
 	}
 	for _, reason := range []string{notReadable, noMemory} {
 		m.unmasked.WithLabelValues(reason)
@@ -182,6 +188,9 @@ func (m *Metrics) Spool(waiting func() uint64) {
 
 // Spans counts what became of spans; it is for tracing.Options.
 func (m *Metrics) Spans(result string, n int) { m.spans.WithLabelValues(result).Add(float64(n)) }
+
+// Captures counts what became of calls that were to be captured; it is for fixture.Options.
+func (m *Metrics) Captures(result string, n int) { m.captures.WithLabelValues(result).Add(float64(n)) }
 
 // Reload counts a reload, "ok" or "error".
 func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc() }

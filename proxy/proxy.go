@@ -15,6 +15,7 @@ import (
 	"github.com/toolgate/toolgate/audit"
 	"github.com/toolgate/toolgate/broker"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/fixture"
 	"github.com/toolgate/toolgate/identity"
 	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/tracing"
@@ -32,10 +33,11 @@ type Proxy struct {
 	tunnels *registry
 	running requests
 	inner   *innerServer
-	fence   *Fence           // nil: none is expected
-	tracer  *tracing.Tracer  // nil: nothing is traced
-	replays identity.Replays // outlives a reload
-	runs    runs             // so does it
+	fence   *Fence            // nil: none is expected
+	tracer  *tracing.Tracer   // nil: nothing is traced
+	capture *fixture.Recorder // nil: no call is captured
+	replays identity.Replays  // outlives a reload
+	runs    runs              // so does it
 	held    held
 	logged  logged
 
@@ -46,7 +48,7 @@ type Proxy struct {
 	draining  atomic.Bool
 }
 
-// Options are what a Proxy is made of; all but Fence, KillLog and Tracer are needed.
+// Options are what a Proxy is made of; all but Fence, KillLog, Tracer and Capture are needed.
 type Options struct {
 	Gates   *Gates
 	Kill    *killswitch.Switch
@@ -55,8 +57,9 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 	CA      *CA
-	Fence   *Fence          // nil: nobody expects one
-	Tracer  *tracing.Tracer // nil: nothing is traced. Its owner closes it, after Shutdown
+	Fence   *Fence            // nil: nobody expects one
+	Tracer  *tracing.Tracer   // nil: nothing is traced. Its owner closes it, after Shutdown
+	Capture *fixture.Recorder // nil: no call is captured. Its owner closes it, after Shutdown
 }
 
 // New returns a proxy that serves nothing yet.
@@ -64,7 +67,7 @@ func New(o Options) *Proxy {
 	if o.KillLog == nil {
 		o.KillLog = func() (uint64, string, bool) { return 0, "", false }
 	}
-	p := &Proxy{kill: o.Kill, killLog: o.KillLog, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA), fence: o.Fence, tracer: o.Tracer}
+	p := &Proxy{kill: o.Kill, killLog: o.KillLog, audit: o.Audit, log: o.Log, metrics: o.Metrics, leaves: newLeaves(o.CA), fence: o.Fence, tracer: o.Tracer, capture: o.Capture}
 	limits := o.Gates.snapshot.Limits
 	p.gates.Store(o.Gates)
 	p.tunnels = newRegistry(limits)

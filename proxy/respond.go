@@ -32,6 +32,7 @@ func (c *call) respond(ctx context.Context, to *client, res *http.Response, dog 
 			h.Add("Trailer", name)
 		}
 	}
+	c.captureAnswer(res)
 	c.rec.Status = res.StatusCode
 	to.writeHeader(res.StatusCode)
 	flush := !empty && (res.ContentLength < 0 || strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream"))
@@ -49,6 +50,7 @@ func (c *call) respond(ctx context.Context, to *client, res *http.Response, dog 
 			c.abort(to)
 		}
 	}
+	c.captureBody(nil, true)
 	to.arrived = true
 	if cred != nil {
 		cred.ScrubHeader(res.Trailer)
@@ -94,6 +96,7 @@ func (c *call) copyBody(ctx context.Context, to *client, body io.Reader, dog *wa
 					return clientError{ferr}
 				}
 			}
+			c.captureBody(buf[:n], false)
 		}
 		if err == io.EOF && ctx.Err() != nil {
 			return ctx.Err()

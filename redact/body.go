@@ -156,7 +156,7 @@ func (p *pass) pair(out *strings.Builder, pair string, cut bool) {
 	}
 	out.WriteByte('=')
 	if mask := p.formMask(name); mask != "" {
-		out.WriteString(p.count(mask))
+		out.WriteString(p.putForm(mask, rawValue))
 		return
 	}
 	value, err := url.QueryUnescape(rawValue)
@@ -170,9 +170,12 @@ func (p *pass) pair(out *strings.Builder, pair string, cut bool) {
 // formText returns raw if its decoded text is harmless, and else the masked text, encoded again.
 func (p *pass) formText(raw, text, name string) string {
 	if n := placeholderLen(raw); n > 0 && n == len(raw) {
-		return raw
+		return p.marks.inForm(raw)
 	}
 	if safe := p.str(text, name, 0); safe != text {
+		if n := placeholderLen(safe); n == len(safe) && p.marks != nil {
+			return p.marks.inForm(safe)
+		}
 		return url.QueryEscape(safe)
 	}
 	return neutralise(raw)

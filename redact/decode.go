@@ -54,7 +54,7 @@ func (p *pass) unread(s string, t int) string {
 		decodes = decodes || err == nil && u != s
 	}
 	if decodes {
-		return p.count(maskEncoded)
+		return p.put(maskEncoded, s)
 	}
 	if t&encRun != 0 {
 		return p.eachRun(s, func(string) bool { return true })
@@ -246,7 +246,7 @@ func (p *pass) runs(s, name string, nesting int) string {
 
 // within is a pass over something inside, of which only is asked whether it holds something.
 func (p *pass) within() *pass {
-	return &pass{s: p.s, body: p.body, decoded: p.decoded, allowed: p.allowed}
+	return &pass{s: p.s, body: p.body, marks: p.marks, decoded: p.decoded, allowed: p.allowed}
 }
 
 // eachRun masks the encoded words of which bad says so of what they decode to.
@@ -277,7 +277,7 @@ func (p *pass) eachRun(s string, bad func(plain string) bool) string {
 		if len(word) >= minRun {
 			if plain, ok := decodeRun(word); ok && bad(plain) {
 				b.WriteString(s[done:i])
-				b.WriteString(p.count(maskEncoded))
+				b.WriteString(p.put(maskEncoded, s[i:end]))
 				done = end
 			}
 		}

@@ -152,7 +152,7 @@ func (w *window) emit(p *pass, spans []detect.Span, open int) string {
 		if s.Start > w.sent {
 			b.Write(w.buf[w.sent:s.Start])
 		}
-		b.WriteString(p.count("[REDACTED:" + s.Class + "]"))
+		b.WriteString(p.put("[REDACTED:"+s.Class+"]", string(w.buf[s.Start:s.End])))
 		w.sent = s.End
 	}
 	if open > w.sent {

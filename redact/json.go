@@ -192,8 +192,13 @@ func (w *walk) hasPaths() bool { return w.s != nil && len(w.s.paths) > 0 }
 
 // mask puts a placeholder in the place of the value that comes.
 func (w *walk) mask(with string) error {
+	start := w.tok
 	if err := w.skipValue(); err != nil {
 		return err
+	}
+	if w.marks != nil && w.src == nil { // of a stream the value is not there any more, and has no stand-ins
+		w.quote(w.keepType(with, w.buf[start:w.at]))
+		return nil
 	}
 	w.quote(w.count(with))
 	return nil
@@ -214,7 +219,7 @@ func (w *walk) text() error {
 		w.failed = true
 		w.quote(long)
 	case w.joins != nil && w.nesting == 0 && pieceNames[name]:
-		w.put(w.joins.push(w.pass, w.unquoted()))
+		w.replace(w.joins.push(w.pass, w.unquoted()))
 	case s&signOdd == 0:
 		w.judge(w.quick(w.buf[w.tok+1:w.at-1], s, w.key), s, name)
 	default:
@@ -226,14 +231,14 @@ func (w *walk) text() error {
 // judge masks the string that was read as a verdict says.
 func (w *walk) judge(v verdict, s sign, name string) {
 	switch v {
-	case harmless:
+	case quiet:
 	case covered:
-		w.put(w.cover(w.unquoted(), w.found))
+		w.replace(w.cover(w.unquoted(), w.found))
 	default:
 		w.allow()
 		text := w.unquoted()
 		if safe := w.pass.str(text, name, w.nesting); s&signOdd != 0 || safe != text {
-			w.put(safe)
+			w.replace(safe)
 		}
 	}
 }
@@ -265,7 +270,7 @@ func (w *walk) figure() error {
 		return err
 	}
 	raw := w.buf[w.tok:w.at]
-	if len(raw) < minNumber || w.find(raw, w.key) == harmless {
+	if len(raw) < minNumber || w.find(raw, w.key) == quiet {
 		return nil
 	}
 	name := ""
@@ -274,7 +279,10 @@ func (w *walk) figure() error {
 	}
 	text := string(raw)
 	if safe := w.detect(w.held(text), name); safe != text {
-		w.put(safe)
+		if w.marks != nil {
+			safe = w.marks.number(text)
+		}
+		w.replace(safe)
 	}
 	return nil
 }
@@ -288,7 +296,7 @@ func (p *pass) str(s, name string, nesting int) string {
 	case first == '{' && last == '}', first == '[' && last == ']', first == '"' && last == '"' && strings.Contains(s, `\`):
 		if nesting >= maxNesting {
 			if looksJSON(s) || jsontext.Value(s).IsValid(jsonOptions, jsontext.AllowInvalidUTF8(true)) {
-				return p.count(maskEncoded)
+				return p.put(maskEncoded, s)
 			}
 			break
 		}
@@ -305,7 +313,7 @@ func (p *pass) str(s, name string, nesting int) string {
 		return p.fail([]byte(s)) // cut: the key that names a secret may stand in it
 	}
 	if encodedJSON(s) {
-		return p.count(maskEncoded)
+		return p.put(maskEncoded, s)
 	}
 	return escapeHidden(p.leaf(s, name, nesting))
 }

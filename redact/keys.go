@@ -34,7 +34,7 @@ func (w *walk) named() (*key, error) {
 	}
 	text := w.unquoted()
 	k := &key{text: text, mask: w.s.mask(text), tells: w.detectors().Tells(text)}
-	if v == harmless && len(raw) <= maxKey && len(w.keys) < maxKeys {
+	if v == quiet && len(raw) <= maxKey && len(w.keys) < maxKeys {
 		if w.keys == nil {
 			w.keys = make(map[string]*key, 16)
 		}

@@ -59,7 +59,7 @@ func (p *pass) part(w io.Writer, part *multipart.Part) error {
 		p.failed = true
 		text = fmt.Sprintf("[unparsed %d bytes hmac=%s]", n+int64(len(body)), h.sum12())
 	case p.formMask(name) != "":
-		text = p.count(p.formMask(name))
+		text = p.put(p.formMask(name), string(body))
 	default:
 		p.allowed += maxDecoded*len(body) + 1<<10
 		text = p.partBody(part.Header.Get("Content-Type"), name, body)

@@ -25,7 +25,7 @@ func (p *pass) pairs(s string) string {
 			continue
 		}
 		b.WriteString(s[done:start])
-		b.WriteString(p.count(mask))
+		b.WriteString(p.put(mask, s[start:end]))
 		done, i = end, end-1
 	}
 	if done == 0 {

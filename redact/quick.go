@@ -48,15 +48,15 @@ var signs = func() (t [256]sign) {
 type verdict uint8
 
 const (
-	unsure   verdict = iota // look at it in every way
-	harmless                // str would return it as it is, and count nothing
-	covered                 // str would mask pass.found in it, and nothing else
+	unsure  verdict = iota // look at it in every way
+	quiet                  // str would return it as it is, and count nothing
+	covered                // str would mask pass.found in it, and nothing else
 )
 
 // quick judges a string that is printable ASCII without an escape. It is what most strings of most payloads cost, so it copies nothing.
 func (p *pass) quick(raw []byte, s sign, k *key) verdict {
 	if len(raw) == 0 {
-		return harmless
+		return quiet
 	}
 	first := raw[0]
 	if first == ' ' {
@@ -169,7 +169,7 @@ func (p *pass) holds(raw []byte) bool {
 // find says what held and detect would mask. It is unsure where a word stands that text looks at too.
 func (p *pass) find(raw []byte, k *key) verdict {
 	if len(raw) < minScanned {
-		return harmless
+		return quiet
 	}
 	if p.holds(raw) {
 		return unsure
@@ -181,7 +181,7 @@ func (p *pass) find(raw []byte, k *key) verdict {
 	set := p.detectors()
 	seen := set.Look(raw)
 	if seen.Quiet() && name == "" {
-		return harmless
+		return quiet
 	}
 	if seen.Scheme {
 		return unsure
@@ -189,5 +189,5 @@ func (p *pass) find(raw []byte, k *key) verdict {
 	if p.found = set.ScanSeen(p.found[:0], raw, name, seen); len(p.found) > 0 {
 		return covered
 	}
-	return harmless
+	return quiet
 }

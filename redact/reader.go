@@ -13,6 +13,7 @@ var (
 	errDepth    = errors.New("redact: JSON too deep")
 	errTrailing = errors.New("redact: more than one JSON value")
 	errJSON     = errors.New("redact: not JSON")
+	errEnd      = errors.New("redact: JSON breaks off")
 )
 
 // reader reads the tokens of one JSON text (RFC 8259) and copies those that nobody changes as they stand, whole runs of them at once. It
@@ -54,8 +55,8 @@ func (r *reader) room() {
 	}
 }
 
-// put writes a string in the place of the token that was read.
-func (r *reader) put(text string) {
+// replace writes a string in the place of the token that was read.
+func (r *reader) replace(text string) {
 	r.flush(r.tok)
 	r.quote(text)
 }
@@ -135,7 +136,7 @@ func (r *reader) peek() (byte, error) {
 			continue
 		}
 		if r.tok = r.at; !r.more() {
-			return 0, errJSON
+			return 0, errEnd
 		}
 	}
 }
@@ -200,7 +201,7 @@ func (r *reader) readString() (s sign, long string, err error) {
 				r.tok = r.at
 			}
 			if !r.more() {
-				return s, "", errJSON
+				return s, "", errEnd
 			}
 		case r.buf[i] == '"':
 			r.at++
@@ -215,20 +216,24 @@ func (r *reader) readString() (s sign, long string, err error) {
 
 // readEscape passes over one. Any other byte that ends a run of characters is a control, which no string has.
 func (r *reader) readEscape() error {
-	if r.buf[r.at] != '\\' || !r.has(2) {
+	if r.buf[r.at] != '\\' {
 		return errJSON
+	}
+	if !r.has(2) {
+		return errEnd
 	}
 	switch r.buf[r.at+1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		r.at += 2
 		return nil
 	case 'u':
+		if !r.has(6) {
+			return errEnd
+		}
 		var two [2]byte
-		if r.has(6) {
-			if _, err := hex.Decode(two[:], r.buf[r.at+2:r.at+6]); err == nil {
-				r.at += 6
-				return nil
-			}
+		if _, err := hex.Decode(two[:], r.buf[r.at+2:r.at+6]); err == nil {
+			r.at += 6
+			return nil
 		}
 	}
 	return errJSON
@@ -256,7 +261,7 @@ func (r *reader) readLong() (string, error) {
 			return fmt.Sprintf("[unparsed %d bytes hmac=%s]", n, h.sum12()), nil
 		}
 		if !r.more() {
-			return "", errJSON
+			return "", errEnd
 		}
 	}
 }
@@ -328,7 +333,10 @@ func (r *reader) readLiteral() error {
 	case 'f':
 		word = "false"
 	}
-	if !r.has(len(word)) || string(r.buf[r.at:r.at+len(word)]) != word {
+	if !r.has(len(word)) {
+		return errEnd
+	}
+	if string(r.buf[r.at:r.at+len(word)]) != word {
 		return errJSON
 	}
 	r.at += len(word)

@@ -34,6 +34,9 @@ func placeholderLen(s string) int {
 			return len(m)
 		}
 	}
+	if n, _ := markLen(s, 0); n > 0 {
+		return n
+	}
 	rest, ok := strings.CutPrefix(s, "[unparsed ")
 	if !ok {
 		return 0
@@ -154,6 +157,7 @@ type pass struct {
 	found []detect.Span   // room
 
 	joins            *joins // while an event is masked
+	marks            *marks // nil: placeholders stay
 	decoded, allowed int    // bytes that came out of layers of encoding, and may
 }
 
@@ -172,6 +176,9 @@ func (p *pass) fail(b []byte) string {
 	p.failed = true
 	if n := placeholderLen(string(b)); n == len(b) && n > 0 {
 		return string(b)
+	}
+	if p.marks != nil {
+		return p.marks.add(mark{class: classOf(maskUnparsed), value: string(b)})
 	}
 	return unparsed(b)
 }

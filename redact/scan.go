@@ -88,7 +88,7 @@ func (p *pass) cover(s string, spans []detect.Span) string {
 		if span.Start < done && start == done && done > 0 {
 			// It overlaps the one before, whose placeholder stands for both.
 		} else {
-			b.WriteString(p.count(maskOfClass(span.Class)))
+			b.WriteString(p.put(maskOfClass(span.Class), s[start:end]))
 		}
 		done = end
 	}

@@ -153,8 +153,11 @@ func (p *pass) lineStream(w io.Writer, r io.Reader, ends string, mask func([]byt
 func (p *pass) jsonStream(out io.Writer, r io.Reader) error {
 	w := walk{pass: p, reader: reader{src: r, dst: out}}
 	if err := w.document(); err != nil {
-		w.flush(w.sure()) // what stands before was looked at
-		return errors.Join(err, w.write(0))
+		if errors.Is(err, errEnd) {
+			w.flush(w.sure()) // what stands before was looked at
+			err = errors.Join(err, w.write(0))
+		}
+		return err
 	}
 	w.out = append(w.out, '\n')
 	return w.write(0)

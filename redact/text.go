@@ -102,7 +102,7 @@ func (p *pass) pem(s string) string {
 			s = rest
 			continue
 		}
-		b.WriteString(p.count(maskCredential))
+		b.WriteString(p.put(maskCredential, "-----BEGIN"+block))
 		if !ok {
 			return b.String()
 		}
@@ -142,6 +142,9 @@ func (p *pass) urls(s string) string {
 func (p *pass) url(u string) string {
 	if !strings.ContainsAny(u, "@?#") {
 		return u
+	}
+	if p.marks != nil {
+		return p.urlParts(u)
 	}
 	safe := URL(u)
 	if safe != u {

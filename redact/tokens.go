@@ -25,7 +25,7 @@ func (p *pass) tokens(s string) string {
 		}
 		if end > start {
 			b.WriteString(s[done:start])
-			b.WriteString(p.count(maskCredential))
+			b.WriteString(p.put(maskCredential, s[start:end]))
 			done, i = end, end-1
 		}
 	}

@@ -43,8 +43,12 @@ func URL(u string) string {
 	return neutralise(b.String())
 }
 
-// urlPath masks the segments that hold tokens or, where a scheme lost a slash, user info.
+// urlPath masks the segments that hold tokens or, where a scheme lost a slash, user info, and what stands behind an encoded "?" or "#": a
+// client that encodes a URL once too often sends its query and fragment in the path.
 func urlPath(path string) string {
+	if i := encodedMark(path); i >= 0 {
+		return urlPath(path[:i]) + maskURL
+	}
 	if !strings.ContainsAny(path, "@") && !strings.Contains(path, "eyJ") {
 		return path
 	}
@@ -57,6 +61,23 @@ func urlPath(path string) string {
 		}
 	}
 	return strings.Join(segments, "/")
+}
+
+// encodedMark returns the index of the first "%23" or "%3F", however often its percent sign was encoded, or -1.
+func encodedMark(path string) int {
+	for i := 0; i < len(path); i++ {
+		if path[i] != '%' {
+			continue
+		}
+		rest := path[i+1:]
+		for strings.HasPrefix(rest, "25") {
+			rest = rest[2:]
+		}
+		if strings.HasPrefix(rest, "23") || hasPrefixFold(rest, "3f") {
+			return i
+		}
+	}
+	return -1
 }
 
 // urlQuery keeps names. A part without "=" is a value.

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/audit/ship"
 	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/fixture"
 	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/killswitch/bus"
 	"github.com/toolgate/toolgate/proxy"
@@ -34,9 +35,10 @@ type app struct {
 	file    *killswitch.File // nil without a file source
 	bus     *bus.Source      // nil without a control plane
 	audit   *audit.Log
-	sink    io.Closer       // nil for stdout and stderr
-	shipper *ship.Shipper   // nil: records are not sent
-	tracer  *tracing.Tracer // nil: nothing is traced
+	sink    io.Closer         // nil for stdout and stderr
+	shipper *ship.Shipper     // nil: records are not sent
+	tracer  *tracing.Tracer   // nil: nothing is traced
+	capture *fixture.Recorder // nil: nothing is captured
 	log     *slog.Logger
 	level   *slog.LevelVar
 	own     []netip.AddrPort
@@ -73,6 +75,7 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 			a.fence.Close()
 			a.closeTracing()
 			a.closeShipper()
+			a.closeFixtures()
 		}
 	}()
 	if s.Fence.Rules == config.FenceNetinit {
@@ -95,10 +98,13 @@ func start(path string, s *config.Snapshot, stdout, stderr io.Writer) (_ *app, e
 	if err := a.openTracing(s.Tracing); err != nil {
 		return nil, err
 	}
+	if err := a.openFixtures(s.Audit.Capture); err != nil {
+		return nil, err
+	}
 	a.openKillSwitch(s.KillSwitch)
 	a.proxy = proxy.New(proxy.Options{
 		Gates: gates, Kill: a.kill, KillLog: a.killLog, Audit: a.audit, Log: a.log, Metrics: a.metrics, CA: a.ca,
-		Fence: a.fence, Tracer: a.tracer,
+		Fence: a.fence, Tracer: a.tracer, Capture: a.capture,
 	})
 	a.loadRevocations()
 	if err := a.openBus(s.KillSwitch); err != nil {
@@ -221,6 +227,7 @@ func (a *app) shutdown(ctx context.Context) error {
 	a.fence.Close()
 	var spans sync.WaitGroup
 	spans.Go(a.closeTracing)
+	a.closeFixtures()
 	err := a.closeAudit()
 	spans.Wait()
 	a.log.Info("stopped")

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/config"
 	"github.com/toolgate/toolgate/killswitch/bus"
 	"github.com/toolgate/toolgate/proxy"
+	"github.com/toolgate/toolgate/redact"
 )
 
 func newCheck() *cobra.Command {
@@ -85,7 +86,7 @@ func revocationsReadable(s *config.Snapshot) bool {
 func problemLines(err error) []string {
 	var problems config.Problems
 	if !errors.As(err, &problems) {
-		return []string{err.Error()}
+		return []string{redact.Text(err.Error())}
 	}
 	lines := make([]string, 0, len(problems))
 	for _, p := range problems {

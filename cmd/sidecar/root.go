@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/cmd/cli"
 	"github.com/toolgate/toolgate/config"
+	"github.com/toolgate/toolgate/redact"
 )
 
 // run is the program: arguments in, exit code out.
@@ -25,7 +27,9 @@ func printWrong(stderr io.Writer, err error) {
 		printProblems(stderr, problemLines(problems))
 		return
 	}
-	fmt.Fprintf(stderr, "sidecar: %v\n", err)
+	for line := range strings.Lines(err.Error() + "\n") { // of several errors each has a line
+		fmt.Fprintf(stderr, "sidecar: %s\n", redact.Text(strings.TrimSuffix(line, "\n")))
+	}
 }
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
@@ -34,7 +38,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Short: "Toolgate's proxy beside a tool: it decides, brokers credentials, redacts, and can be stopped",
 		Long: "Toolgate's proxy beside a tool. The tool reaches the network only through it, holds no credential,\n" +
 			"and is cut off by the kill switch. Begin with: sidecar quickstart",
-	}, os.Stdin, stdout, stderr, newRun(), newCheck(), newExplain(), newNetinit(), newAudit(), newQuickstart(), cli.NewVersion("sidecar"))
+	}, os.Stdin, stdout, stderr, newRun(), newCheck(), newExplain(), newNetinit(), newAudit(), newReplay(), newQuickstart(), cli.NewVersion("sidecar"))
 }
 
 // configFlag adds --config, which every command but quickstart needs.
