@@ -50,6 +50,7 @@ type world struct {
 	at             map[string]string // listeners
 	outputs        []output
 	task           string // a task token
+	given          bool   // it is run by another user than root
 }
 
 func newWorld(t *testing.T, o options) *world {
@@ -211,6 +212,10 @@ func (w *world) start(t *testing.T) {
 	w.cmd = exec.Command(bin, "run", "--config", filepath.Join(w.dir, "sidecar.yaml"))
 	w.cmd.Env = append(w.environment(), w.env...)
 	w.cmd.Stdout, w.cmd.Stderr = &w.stdout, &w.stderr
+	w.cmd.Dir = w.dir // where a core would be
+	if w.given {
+		asNobody(w.cmd)
+	}
 	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
