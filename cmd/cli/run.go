@@ -44,9 +44,13 @@ func Root(root *cobra.Command, stdin io.Reader, stdout, stderr io.Writer, comman
 }
 
 // Run is the program: arguments in, exit code out. Errors go to stderr in one line with the program's name before it; those of the thing
-// asked about are printed by show, if there is one. Before anything else the memory is limited: see MemoryVariable.
+// asked about are printed by show, if there is one. Before anything else the memory is closed to other processes, and limited: see MemoryVariable.
 func Run(ctx context.Context, root *cobra.Command, args []string, show func(stderr io.Writer, err error)) int {
 	stderr := root.ErrOrStderr()
+	if err := sealMemory(); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+		return ExitWrong
+	}
 	// Nothing of ours uses the standard logger. The libraries below, net/http first, quote there what peers have sent, and with
 	// GODEBUG=http2debug=2 every header with its credential.
 	log.SetOutput(io.Discard)
