@@ -103,3 +103,6 @@ func scrubShort(h http.Header, s redact.Secret) int {
 // ScrubBody returns a reader that gives a response's body with the credential's values masked, in each form that package known
 // knows, at the same length. A compressed body hides what it repeats: take off its codings before.
 func (c *Credential) ScrubBody(r io.Reader) io.Reader { return redact.MaskKnown(r, c.echo()) }
+
+// ScrubPieces is ScrubBody for whoever is handed the pieces, such as the payloads of frames.
+func (c *Credential) ScrubPieces() *redact.KnownMask { return redact.NewKnownMask(c.echo()) }

@@ -12,14 +12,33 @@ import (
 // A content coding hides what a response repeats of the credential. So the upstream of a brokered target is asked for none, and one that
 // codes nevertheless is decoded: the tool gets the body as it is.
 
-// askPlain asks for a body without a content coding, whatever the tool takes.
-func askPlain(h http.Header) { h["Accept-Encoding"] = []string{"identity"} }
+// askPlain asks for a body, and messages in it, without a coding, whatever the tool takes.
+func askPlain(h http.Header) {
+	h["Accept-Encoding"] = []string{"identity"}
+	for _, m := range messageCodings {
+		delete(h, m.asked)
+	}
+}
+
+// messageCodings are the headers by which compression of single messages is agreed on, below HTTP's: of WebSocket (RFC 7692; no other
+// extension is in use), gRPC (gRPC over HTTP2, "Message-Encoding") and Connect's streams.
+var messageCodings = []struct{ asked, given string }{
+	{"Sec-Websocket-Extensions", "Sec-Websocket-Extensions"},
+	{"Grpc-Accept-Encoding", "Grpc-Encoding"},
+	{"Connect-Accept-Encoding", "Connect-Content-Encoding"},
+}
 
 var errCoded = errors.New("the body is coded, and cannot be looked into")
 
 // uncoded takes the content codings off a response with a body. Its length and digests are those of the coded body, and so is its
-// entity tag, of which a weak one stays (RFC 9110, section 8.8.3.3). A part of a coded body cannot be decoded; it is an error.
+// entity tag, of which a weak one stays (RFC 9110, section 8.8.3.3). A part of a coded body cannot be decoded; it is an error, as are
+// messages that are coded one by one.
 func uncoded(res *http.Response) error {
+	for _, m := range messageCodings {
+		if given := res.Header[m.given]; len(given) > 0 && !strings.EqualFold(strings.TrimSpace(strings.Join(given, ",")), "identity") {
+			return errCoded
+		}
+	}
 	coding := strings.Join(res.Header["Content-Encoding"], ",")
 	if strings.Trim(strings.ToLower(coding), " \t,") == "" || strings.EqualFold(strings.TrimSpace(coding), "identity") {
 		return nil

@@ -86,17 +86,22 @@ func (s *socket) run(c *call, early io.Reader, res *http.Response, cred *broker.
 	s.up.begin()
 	s.down.begin()
 	ended := make(chan struct{}, 2)
-	pump := func(to *lane, src io.Reader, n *int64) {
-		s.copy(to, src, n)
-		closeWrite(to.dst)
+	go func() {
+		s.copy(&s.up, early, &c.rec.BytesOut)
+		closeWrite(s.up.dst)
 		ended <- struct{}{}
-	}
-	back := io.Reader(s.upstream)
-	if cred != nil { // a frame that repeats the credential keeps its length
-		back = cred.ScrubBody(back)
-	}
-	go pump(&s.up, early, &c.rec.BytesOut)
-	go pump(&s.down, back, &c.rec.BytesIn)
+	}()
+	go func() {
+		if cred == nil {
+			s.copy(&s.down, s.upstream, &c.rec.BytesIn)
+		} else {
+			scrubbed := newScrubbedFrames(&s.down, cred)
+			s.copy(scrubbed, s.upstream, &c.rec.BytesIn)
+			scrubbed.end()
+		}
+		closeWrite(s.down.dst)
+		ended <- struct{}{}
+	}()
 	<-ended
 	late := time.AfterFunc(socketGrace, func() {
 		_ = s.upstream.Close()

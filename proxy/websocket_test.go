@@ -36,6 +36,9 @@ func (l *lab) sockets(serve func(c *bufferedConn, r *http.Request)) {
 	})
 }
 
+// textFrame is a text frame as servers send it (RFC 6455, section 5.2).
+func textFrame(text string) string { return "\x81" + string(rune(len(text))) + text }
+
 func echo(c *bufferedConn, _ *http.Request) { _, _ = io.Copy(c.Conn, c) }
 
 // place is one of the ways in which a WebSocket is opened.
@@ -104,11 +107,11 @@ func TestWebSocket(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it closes connections that were forgotten
 	overPlaces(t, func(t *testing.T, l *lab, p place) {
 		l.sockets(func(c *bufferedConn, _ *http.Request) {
-			_, _ = io.WriteString(c, "hello ") // at once after the 101
+			_, _ = io.WriteString(c, textFrame("hello ")) // at once after the 101
 			buf := make([]byte, 100)
 			for {
 				n, err := c.Read(buf)
-				if err != nil || string(buf[:n]) == "bye" {
+				if err != nil || string(buf[:n]) == textFrame("bye") {
 					return
 				}
 				_, _ = c.Write(buf[:n])
@@ -116,24 +119,24 @@ func TestWebSocket(t *testing.T) {
 		})
 		before, descriptors := 0, 0
 		for i := range 6 {
-			w := p.open(l, "early")
+			w := p.open(l, textFrame("early"))
 			if echo := w.switched().Header.Get("X-Echo"); p.name == "wss" && echo != "Bearer [REDACTED:credential]" {
 				t.Errorf("the 101 echoes the credential: %q", echo)
 			}
-			w.expect("hello early")
-			w.write("one")
-			w.expect("one")
-			out := 8.0
+			w.expect(textFrame("hello ") + textFrame("early"))
+			w.write(textFrame("one"))
+			w.expect(textFrame("one"))
+			out := 12.0
 			if i%2 == 0 { // the upstream ends it
-				w.write("bye")
-				out += 3
+				w.write(textFrame("bye"))
+				out += 5
 				if rest, err := w.ended(); rest != "" || err != nil {
 					t.Errorf("%q %v", rest, err)
 				}
 			}
 			_ = w.Close()
 			rec := l.next()
-			for key, want := range map[string]any{"decision": "allow", "status": 101.0, "bytes_in": 14.0, "bytes_out": out, "method": "GET"} {
+			for key, want := range map[string]any{"decision": "allow", "status": 101.0, "bytes_in": 20.0, "bytes_out": out, "method": "GET"} {
 				if rec[key] != want {
 					t.Errorf("record: %s is %v, expected %v", key, rec[key], want)
 				}
@@ -183,10 +186,10 @@ func TestWebSocketWhoseUpstreamDoesNotFollow(t *testing.T) {
 func TestWebSocketWhoseClientDoesNotFollow(t *testing.T) {
 	overPlaces(t, func(t *testing.T, l *lab, p place) {
 		t.Parallel()
-		l.sockets(func(c *bufferedConn, _ *http.Request) { _, _ = io.WriteString(c, "bye") })
+		l.sockets(func(c *bufferedConn, _ *http.Request) { _, _ = io.WriteString(c, textFrame("bye")) })
 		w := p.open(l, "")
 		w.switched()
-		if rest, err := w.ended(); rest != "bye" || err != nil {
+		if rest, err := w.ended(); rest != textFrame("bye") || err != nil {
 			t.Errorf("%q %v", rest, err)
 		}
 		l.next()
@@ -197,16 +200,16 @@ func TestWebSocketCutByTheKillSwitch(t *testing.T) {
 	overPlaces(t, func(t *testing.T, l *lab, p place) {
 		gone := make(chan struct{})
 		l.sockets(func(c *bufferedConn, r *http.Request) { echo(c, r); close(gone) })
-		w := p.open(l, "frame")
+		w := p.open(l, textFrame("frame"))
 		w.switched()
-		w.expect("frame")
+		w.expect(textFrame("frame"))
 		l.revoke(killswitch.Selector{Run: []string{"run-1"}})
 		if rest, err := w.ended(); err == nil {
 			t.Errorf("the client took it for the end: %q", rest)
 		}
 		<-gone
 		rec := l.next()
-		if rec.str("code") != "revoked" || rec.str("error_class") != "cut" || rec.str("revocation_id") != "r0" || rec.str("decision") != "allow" || rec["bytes_out"] != 5.0 {
+		if rec.str("code") != "revoked" || rec.str("error_class") != "cut" || rec.str("revocation_id") != "r0" || rec.str("decision") != "allow" || rec["bytes_out"] != 7.0 {
 			t.Errorf("record %v", rec)
 		}
 		l.noMore()

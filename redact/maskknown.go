@@ -17,7 +17,7 @@ func MaskKnown(r io.Reader, set *known.Set) io.Reader {
 	if set.Len() == 0 {
 		return r
 	}
-	return &knownReader{in: r, set: set}
+	return &knownReader{in: r, mask: KnownMask{set: set}}
 }
 
 const (
@@ -29,35 +29,29 @@ const (
 	maxKnownHeld = 32 << 10
 )
 
-type knownReader struct {
-	in    io.Reader
+// KnownMask is MaskKnown for whoever is handed pieces and cannot read. The zero value masks nothing.
+type KnownMask struct {
 	set   *known.Set
 	buf   []byte // as it came: what went out last, and what is held back
 	sent  int    // how much of buf went out
 	out   []byte
-	ready []byte
 	spans []detect.Span
 	whole []detect.Span // from the first to the last of a match's
-	err   error
 }
 
-func (m *knownReader) Read(p []byte) (int, error) {
-	for len(m.ready) == 0 {
-		if m.err != nil {
-			return 0, m.err
-		}
-		if len(p) == 0 {
-			return 0, nil
-		}
-		m.fill(len(p))
-	}
-	n := copy(p, m.ready)
-	m.ready = m.ready[n:]
-	return n, nil
+// NewKnownMask returns a KnownMask for the secrets of set.
+func NewKnownMask(set *known.Set) *KnownMask { return &KnownMask{set: set} }
+
+// Feed takes the next piece and returns what can go out, which is good until the next call. With all, nothing is held back: what
+// has begun a secret goes out, and only the rest of it is masked should it follow.
+func (m *KnownMask) Feed(p []byte, all bool) []byte {
+	m.drop()
+	m.buf = append(m.buf, p...)
+	return m.step(all)
 }
 
-// fill reads once and decides which bytes can go.
-func (m *knownReader) fill(n int) {
+// drop forgets what need not be looked at again.
+func (m *KnownMask) drop() {
 	keep := beginning
 	if bytes.Contains(m.buf, []byte("data:")) {
 		keep = beginningEvents
@@ -66,10 +60,10 @@ func (m *knownReader) fill(n int) {
 		m.buf = append(m.buf[:0], m.buf[drop:]...)
 		m.sent = keep
 	}
-	from := len(m.buf)
-	m.buf = slices.Grow(m.buf, n)[:from+n]
-	k, err := m.in.Read(m.buf[from:])
-	m.buf, m.err = m.buf[:from+k], err
+}
+
+// step decides which bytes of buf can go.
+func (m *KnownMask) step(all bool) []byte {
 	m.spans, m.whole = m.spans[:0], m.whole[:0]
 	knownMatches(m.buf, m.set, func(spans []detect.Span) {
 		m.spans = append(m.spans, spans...)
@@ -77,7 +71,7 @@ func (m *knownReader) fill(n int) {
 	})
 	slices.SortFunc(m.whole, func(a, b detect.Span) int { return a.Start - b.Start })
 	open := len(m.buf)
-	if err == nil {
+	if !all {
 		open = max(knownOpen(m.buf, m.set), m.sent)
 		if most := 2*m.set.Longest() + maxKnownHeld; len(m.buf)-open > most {
 			open = len(m.buf) - most
@@ -95,7 +89,41 @@ func (m *knownReader) fill(n int) {
 			copy(m.out[start-m.sent:end-m.sent], maskOf(s.End - s.Start)[start-s.Start:])
 		}
 	}
-	m.ready, m.sent = m.out, open
+	m.sent = open
+	return m.out
+}
+
+type knownReader struct {
+	in    io.Reader
+	mask  KnownMask
+	ready []byte
+	err   error
+}
+
+func (r *knownReader) Read(p []byte) (int, error) {
+	for len(r.ready) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		if len(p) == 0 {
+			return 0, nil
+		}
+		r.fill(len(p))
+	}
+	n := copy(p, r.ready)
+	r.ready = r.ready[n:]
+	return n, nil
+}
+
+// fill reads once.
+func (r *knownReader) fill(n int) {
+	m := &r.mask
+	m.drop()
+	from := len(m.buf)
+	m.buf = slices.Grow(m.buf, n)[:from+n]
+	k, err := r.in.Read(m.buf[from:])
+	m.buf, r.err = m.buf[:from+k], err
+	r.ready = m.step(err != nil)
 }
 
 // maskOf returns the placeholder, cut or filled to n bytes.

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/redact"
 )
 
 // The exit codes of every command.
@@ -43,6 +46,9 @@ func Root(root *cobra.Command, stdin io.Reader, stdout, stderr io.Writer, comman
 // asked about are printed by show, if there is one. Before anything else the memory is limited: see MemoryVariable.
 func Run(ctx context.Context, root *cobra.Command, args []string, show func(stderr io.Writer, err error)) int {
 	stderr := root.ErrOrStderr()
+	// Nothing of ours uses the standard logger. The libraries below, net/http first, quote there what peers have sent, and with
+	// GODEBUG=http2debug=2 every header with its credential.
+	log.SetOutput(io.Discard)
 	if err := limitMemory(); err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
 		return ExitUsage
@@ -60,13 +66,22 @@ func Run(ctx context.Context, root *cobra.Command, args []string, show func(stde
 		case show != nil:
 			show(stderr, w.error)
 		default:
-			fmt.Fprintf(stderr, "%s: %v\n", root.Name(), w.error)
+			fmt.Fprintf(stderr, "%s: %s\n", root.Name(), printable(w.error))
 		}
 		return ExitWrong
 	default:
 		fmt.Fprintf(stderr, "%s: %v; see %q\n", root.Name(), err, cmd.CommandPath()+" --help")
 		return ExitUsage
 	}
+}
+
+// printable is what err says, line for line: a server's own words may be part of it.
+func printable(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = redact.Text(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // flagsOfNoCommand has a root say which commands there are when the first argument is none of them, though a flag behind it is what cobra

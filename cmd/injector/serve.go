@@ -11,8 +11,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"github.com/toolgate/toolgate/cmd/cli"
+	"github.com/toolgate/toolgate/redact"
 )
 
 // serveFlags are the flags of serve.
@@ -67,11 +69,13 @@ func newServe() *cobra.Command {
 		if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 			return fmt.Errorf("found --log-level %q, expected debug, info, warn or error", f.logLevel)
 		}
+		// An API server may say anything, and client-go prints its warnings and errors.
+		log := slog.New(redact.Handler(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})))
+		klog.SetSlogLogger(log)
 		client, err := f.client()
 		if err != nil {
 			return cli.Wrong(err)
 		}
-		log := slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 		if err := serve(cmd.Context(), &f, client, log, nil); err != nil {
 			return cli.Wrong(err)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/toolgate/toolgate/killswitch/central/api"
 	"github.com/toolgate/toolgate/killswitch/central/natsd"
 	"github.com/toolgate/toolgate/killswitch/ledger"
+	"github.com/toolgate/toolgate/redact"
 )
 
 // settings are the flags of serve.
@@ -85,7 +86,7 @@ func newServe() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		o.Log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
+		o.Log = slog.New(redact.Handler(slog.NewJSONHandler(cmd.ErrOrStderr(), nil)))
 		if err := s.serve(cmd.Context(), o, func(text string) { fmt.Fprintln(cmd.OutOrStdout(), text) }); err != nil {
 			return cli.Wrong(err)
 		}

@@ -37,6 +37,7 @@ func areas() []area {
 		{"killswitch", killCases()},
 		{"token-cache", tokenCases()},
 		{"identity", identityCases()},
+		{"redaction", redactionCases()},
 	}
 }
 

@@ -55,7 +55,7 @@ func outside() (int, error) {
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	out, err := exec.Command("go", append(args, "github.com/toolgate/toolgate/cmd/sidecar", "github.com/toolgate/toolgate/cmd/killswitch")...).CombinedOutput()
+	out, err := exec.Command("go", append(args, "github.com/toolgate/toolgate/cmd/sidecar", "github.com/toolgate/toolgate/cmd/killswitch", "github.com/toolgate/toolgate/cmd/injector")...).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("go build: %w\n%s", err, out)
 	}

@@ -40,6 +40,7 @@ type settings struct {
 	kill        string    // killSwitch
 	risk        string    // of both tools
 	bindings    string    // more of them
+	top         string    // more keys of the sidecar's file
 	stdout      io.Writer // nil: collected
 }
 
@@ -155,7 +156,7 @@ killSwitch: %s
 audit: {output: stdout}
 log: {level: %s}
 limits: %s
-`, s.listeners, s.fence, s.admin, s.issuer, s.bindings, s.resolver, s.egress, s.intercept, s.kill, s.log, s.limits))
+%s`, s.listeners, s.fence, s.admin, s.issuer, s.bindings, s.resolver, s.egress, s.intercept, s.kill, s.log, s.limits, s.top))
 }
 
 // start runs the sidecar and waits until it is ready.
@@ -204,6 +205,9 @@ func (w *world) listening() map[string]string {
 		var entry struct{ Msg, Listener, Address string }
 		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" {
 			at[entry.Listener] = entry.Address
+		} else if _, text, ok := strings.Cut(line, "msg=listening listener="); ok { // log.format: text
+			name, address, _ := strings.Cut(strings.TrimSpace(text), " address=")
+			at[name] = address
 		}
 	}
 	return at
