@@ -97,11 +97,11 @@ func mediaKind(contentType string) (k kind, boundary string) {
 
 // value masks one JSON text.
 func (p *pass) value(b []byte) string {
-	out, err := p.json(b, 0)
+	out, err := p.jsonString(b)
 	if err != nil {
 		return p.fail(b)
 	}
-	return string(out)
+	return out
 }
 
 // lines masks each line for itself, so that one bad line hides only itself. RFC 7464 puts a record separator before

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"html"
@@ -300,8 +301,7 @@ func decodeRun(word string) (string, bool) {
 	if strings.ContainsAny(word, "-_") {
 		encoding = base64.RawURLEncoding
 	}
-	var first [12]byte // most words are no base64, which shows in the first bytes
-	if n, err := encoding.Decode(first[:], readOnly(word[:min(len(word)&^3, 16)])); err != nil || !beginsText(first[:n]) {
+	if !begins64(readOnly(word)) {
 		return "", false
 	}
 	if len(word)%4 == 1 {
@@ -314,13 +314,92 @@ func decodeRun(word string) (string, bool) {
 	return printable(b)
 }
 
-func beginsText(b []byte) bool {
-	for _, c := range b {
-		if c < ' ' && c != '\n' && c != '\r' && c != '\t' || c == 0x7f {
+// mayDecode reports whether decodeRun may decode a word of at least minRun bytes.
+func mayDecode(word []byte) bool {
+	if len(word)%2 == 0 && len(word) >= 2*minRun {
+		if text, ok := hexText(word); ok {
+			return text
+		}
+	}
+	return begins64(word) && beginsRunes(word)
+}
+
+// beginsRunes reports whether what a word begins with, which is base64, decodes to printable UTF-8.
+func beginsRunes(word []byte) bool {
+	var buf [12]byte
+	for i, c := range word[:minRun] {
+		switch d := digits64[c]; i % 4 {
+		case 0:
+			buf[i/4*3] = d << 2
+		case 1:
+			buf[i/4*3] |= d >> 4
+			buf[i/4*3+1] = d << 4
+		case 2:
+			buf[i/4*3+1] |= d >> 2
+			buf[i/4*3+2] = d << 6
+		case 3:
+			buf[i/4*3+2] |= d
+		}
+	}
+	for b := buf[:]; utf8.FullRune(b); {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 || !unicode.IsPrint(r) && !unicode.IsSpace(r) {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+// hexText reports whether a word is hexadecimal, and may be that of text.
+func hexText(word []byte) (text, ok bool) {
+	for _, c := range word {
+		if c-'0' > 9 && (c|0x20)-'a' > 5 {
+			return false, false
+		}
+	}
+	var b [1]byte
+	for i := 0; i < len(word); i += 2 {
+		if _, err := hex.Decode(b[:], word[i:i+2]); err != nil || b[0] < '\t' || b[0] > '\r' && b[0] < ' ' || b[0] == 0x7f {
+			return false, true
+		}
+	}
+	return true, true
+}
+
+// begins64 reports whether a word begins as base64 of text does: most words do not, which shows in the first bytes.
+func begins64(word []byte) bool {
+	url := bytes.IndexByte(word, '-') >= 0 || bytes.IndexByte(word, '_') >= 0
+	for i := 0; i+4 <= min(len(word), 16); i += 4 {
+		var v uint32
+		for _, c := range word[i : i+4] {
+			d := digits64[c]
+			if d > 63 || url && (c == '+' || c == '/') {
+				return false
+			}
+			v = v<<6 | uint32(d)
+		}
+		if !beginsText(byte(v>>16)) || !beginsText(byte(v>>8)) || !beginsText(byte(v)) {
 			return false
 		}
 	}
 	return true
+}
+
+// digits64 are the values of base64's digits, of both alphabets; 255 is none.
+var digits64 = func() (t [256]uint8) {
+	for c := range t {
+		t[c] = 255
+	}
+	for i, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
+		t[c] = uint8(i)
+	}
+	t['-'], t['_'] = t['+'], t['/']
+	return t
+}()
+
+func beginsText(c byte) bool {
+	return c >= ' ' && c != 0x7f || c == '\n' || c == '\r' || c == '\t'
 }
 
 func printable(b []byte) (string, bool) {

@@ -3,119 +3,288 @@ package redact
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
+	"strconv"
 	"strings"
+	"unicode/utf8"
+	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 const maxDepth = 128 // arrays and objects
 
-var (
-	errDepth    = errors.New("redact: JSON too deep")
-	errTrailing = errors.New("redact: more than one JSON value")
-)
-
 // jsonOptions accept what lenient servers accept: a key given twice, of which any may count, and bytes that are not
 // UTF-8, which come out as U+FFFD.
 var jsonOptions = jsontext.Options(jsontext.AllowDuplicateNames(true))
 
-// json masks one JSON text; nesting says how many strings it was found inside of.
+// json masks one JSON text; nesting says how many strings it was found inside of. What it returns may be a part of in.
 func (p *pass) json(in []byte, nesting int) ([]byte, error) {
-	w := walk{pass: p, nesting: nesting, dec: jsontext.NewDecoder(bytes.NewBuffer(in), jsonOptions, jsontext.AllowInvalidUTF8(true))}
-	w.out.Grow(len(in) + len(in)/8)
-	w.enc = jsontext.NewEncoder(&w.out, jsonOptions, jsontext.AllowInvalidUTF8(true))
-	for {
-		if err := w.token(); err != nil {
-			return nil, err
-		}
-		if w.dec.StackDepth() == 0 {
-			break
-		}
-		if w.dec.StackDepth() > maxDepth {
-			return nil, errDepth
-		}
+	w := walk{pass: p, nesting: nesting, reader: reader{buf: in}}
+	if err := w.document(); err != nil {
+		return nil, err
 	}
-	if w.dec.PeekKind() != 0 || len(bytes.Trim(in[w.dec.InputOffset():], " \t\r\n")) > 0 {
-		return nil, errTrailing
+	if w.out == nil {
+		return in[w.from:w.to], nil
 	}
-	return bytes.TrimSuffix(w.out.Bytes(), []byte("\n")), nil
+	return w.out, nil
+}
+
+// jsonString is json for a text whose masked form is kept. It copies it once.
+func (p *pass) jsonString(in []byte) (string, error) {
+	w := walk{pass: p, reader: reader{buf: in}}
+	if err := w.document(); err != nil {
+		return "", err
+	}
+	if w.out == nil {
+		return string(in[w.from:w.to]), nil
+	}
+	return unsafe.String(unsafe.SliceData(w.out), len(w.out)), nil // nobody else has it
 }
 
 // walk is one JSON text under way.
 type walk struct {
 	*pass
-	nesting int
-	dec     *jsontext.Decoder
-	enc     *jsontext.Encoder
-	out     bytes.Buffer
-	name    string // of the member whose value comes, or whose elements come
+	reader
+	nesting  int
+	key      *key     // the member whose value comes, or whose elements come; nil before the first
+	place    []string // where the value stands, if there are paths to compare it with
+	from, to int      // where the value stands, if all of it was there at once
+	credit   int      // up to where of a stream bytes were counted as allowed
 }
 
-// token copies one token, or a name with its whole value if the name tells to mask it.
-func (w *walk) token() error {
-	within, n := w.dec.StackIndex(w.dec.StackDepth())
-	isName := within == '{' && n%2 == 0
-	if !isName && w.s != nil && len(w.s.paths) > 0 && w.dec.PeekKind() != ']' && w.dec.PeekKind() != '}' {
-		if masked, err := w.atPath(); masked || err != nil {
-			return err
-		}
+// document masks the one value that there is.
+func (w *walk) document() error {
+	if _, err := w.peek(); err != nil {
+		return err
 	}
-	tok, err := w.dec.ReadToken()
+	w.from = w.at
+	if err := w.value(0); err != nil {
+		return err
+	}
+	if w.src != nil || w.out != nil {
+		w.flush(w.at)
+	}
+	w.to, w.done = w.at, w.at
+	return w.end()
+}
+
+// value masks the value that comes next, within so many arrays and objects.
+func (w *walk) value(depth int) error {
+	c, err := w.peek()
 	if err != nil {
 		return err
 	}
-	switch tok.Kind() {
+	if len(w.place) > 0 && w.atPath() {
+		return w.mask(maskField)
+	}
+	switch c {
+	case '{':
+		return w.object(depth)
+	case '[':
+		return w.array(depth)
 	case '"':
-	case '0':
-		return w.number(tok)
-	default:
-		return w.enc.WriteToken(tok)
+		return w.text()
+	case 't', 'f', 'n':
+		return w.readLiteral()
 	}
-	text := tok.String()
-	if !isName && w.joins != nil && w.nesting == 0 && pieceNames[w.name] {
-		return w.enc.WriteToken(jsontext.String(w.joins.push(w.pass, text)))
-	}
-	if !isName {
-		return w.enc.WriteToken(jsontext.String(w.str(text, w.name, w.nesting)))
-	}
-	// A key can be data, and hold a secret itself.
-	if err := w.enc.WriteToken(jsontext.String(w.str(text, "", w.nesting))); err != nil {
-		return err
-	}
-	w.name = text
-	mask := w.s.mask(text)
-	if mask == "" || w.dec.PeekKind() == 0 {
-		return nil
-	}
-	return w.skip(mask)
+	return w.figure()
 }
 
-func (w *walk) skip(mask string) error {
-	if w.marks != nil {
-		return w.keepType(mask)
+func (w *walk) object(depth int) error {
+	if depth == maxDepth {
+		return errDepth
 	}
-	if err := w.dec.SkipValue(); err != nil {
+	w.at++
+	c, err := w.peek()
+	if err != nil {
 		return err
 	}
-	return w.enc.WriteToken(jsontext.String(w.count(mask)))
+	if c == '}' {
+		w.at++
+		return nil
+	}
+	for {
+		if c != '"' {
+			return errJSON
+		}
+		if err := w.member(depth); err != nil {
+			return err
+		}
+		if c, err = w.peek(); err != nil {
+			return err
+		}
+		w.at++
+		switch c {
+		case '}':
+			return nil
+		case ',':
+			c, err = w.peek()
+		default:
+			return errJSON
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// member masks a name, which can be data and hold a secret itself, and its value: whole if the name tells to.
+func (w *walk) member(depth int) error {
+	k, err := w.named()
+	if err != nil {
+		return err
+	}
+	w.key = k
+	if err := w.expect(':'); err != nil {
+		return err
+	}
+	if k.mask != "" {
+		if _, err := w.peek(); err != nil {
+			return err
+		}
+		return w.mask(k.mask)
+	}
+	if w.hasPaths() {
+		w.place = append(w.place, k.text)
+		defer func() { w.place = w.place[:len(w.place)-1] }()
+	}
+	return w.value(depth + 1)
+}
+
+func (w *walk) array(depth int) error {
+	if depth == maxDepth {
+		return errDepth
+	}
+	w.at++
+	c, err := w.peek()
+	if err != nil {
+		return err
+	}
+	if c == ']' {
+		w.at++
+		return nil
+	}
+	for n := 0; ; n++ {
+		if w.hasPaths() {
+			w.place = append(w.place, strconv.Itoa(n))
+		}
+		if err := w.value(depth + 1); err != nil {
+			return err
+		}
+		if w.hasPaths() {
+			w.place = w.place[:len(w.place)-1]
+		}
+		if c, err = w.peek(); err != nil {
+			return err
+		}
+		w.at++
+		switch c {
+		case ']':
+			return nil
+		case ',':
+		default:
+			return errJSON
+		}
+	}
+}
+
+func (w *walk) hasPaths() bool { return w.s != nil && len(w.s.paths) > 0 }
+
+// mask puts a placeholder in the place of the value that comes.
+func (w *walk) mask(with string) error {
+	start := w.tok
+	if err := w.skipValue(); err != nil {
+		return err
+	}
+	if w.marks != nil && w.src == nil { // of a stream the value is not there any more, and has no stand-ins
+		w.quote(w.keepType(with, w.buf[start:w.at]))
+		return nil
+	}
+	w.quote(w.count(with))
+	return nil
+}
+
+// text masks a string that is a value.
+func (w *walk) text() error {
+	s, long, err := w.readString()
+	if err != nil {
+		return err
+	}
+	name := ""
+	if w.key != nil {
+		name = w.key.text
+	}
+	switch {
+	case long != "":
+		w.failed = true
+		w.quote(long)
+	case w.joins != nil && w.nesting == 0 && pieceNames[name]:
+		w.replace(w.joins.push(w.pass, w.unquoted()))
+	case s&signOdd == 0:
+		w.judge(w.quick(w.buf[w.tok+1:w.at-1], s, w.key), s, name)
+	default:
+		w.judge(unsure, s, name)
+	}
+	return nil
+}
+
+// judge masks the string that was read as a verdict says.
+func (w *walk) judge(v verdict, s sign, name string) {
+	switch v {
+	case quiet:
+	case covered:
+		w.replace(w.cover(w.unquoted(), w.found))
+	default:
+		w.allow()
+		text := w.unquoted()
+		if safe := w.pass.str(text, name, w.nesting); s&signOdd != 0 || safe != text {
+			w.replace(safe)
+		}
+	}
+}
+
+// unquoted returns the string that was read. What is not UTF-8 is U+FFFD in it.
+func (w *walk) unquoted() string {
+	raw := w.buf[w.tok+1 : w.at-1]
+	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw)
+	}
+	text, _ := jsontext.AppendUnquote(nil, w.buf[w.tok:w.at]) // it was read as a string, so an error is only of what is not UTF-8
+	return string(text)
+}
+
+// allow counts what came of a stream, of which so much more may be decoded.
+func (w *walk) allow() {
+	if at := w.gone + w.at; w.src != nil {
+		w.allowed += (maxDecoded + 4) * (at - w.credit)
+		w.credit = at
+	}
 }
 
 // minNumber is the length of a number that can be a card's or a person's.
 const minNumber = 9
 
-func (w *walk) number(tok jsontext.Token) error {
-	text := tok.String()
-	if len(text) < minNumber {
-		return w.enc.WriteToken(tok)
+// figure masks a number.
+func (w *walk) figure() error {
+	if err := w.readNumber(); err != nil {
+		return err
 	}
-	if safe := w.detect(w.held(text), w.name); safe != text {
+	raw := w.buf[w.tok:w.at]
+	if len(raw) < minNumber || w.find(raw, w.key) == quiet {
+		return nil
+	}
+	name := ""
+	if w.key != nil {
+		name = w.key.text
+	}
+	text := string(raw)
+	if safe := w.detect(w.held(text), name); safe != text {
 		if w.marks != nil {
 			safe = w.marks.number(text)
 		}
-		return w.enc.WriteToken(jsontext.String(safe))
+		w.replace(safe)
 	}
-	return w.enc.WriteToken(tok)
+	return nil
 }
 
 // str masks a string of a payload, whose field has this name: another JSON text inside it, or what is secret by its shape.
@@ -132,10 +301,10 @@ func (p *pass) str(s, name string, nesting int) string {
 			break
 		}
 		inner := p.within()
-		out, err := inner.json([]byte(s), nesting+1)
+		out, err := inner.json(readOnly(s), nesting+1)
 		p.decoded = inner.decoded
 		if err == nil {
-			return p.nested(s, string(out), inner)
+			return p.nested(s, out, inner)
 		}
 		if looksJSON(s) {
 			return p.fail([]byte(s))
@@ -159,13 +328,13 @@ func (p *pass) leaf(s, name string, nesting int) string {
 }
 
 // nested keeps the text as it was, whitespace and all, where nothing in it was masked.
-func (p *pass) nested(s, masked string, inner *pass) string {
+func (p *pass) nested(s string, masked []byte, inner *pass) string {
 	p.failed = p.failed || inner.failed
 	if len(inner.counts) == 0 && !inner.failed {
 		return escapeHidden(s)
 	}
 	p.add(inner)
-	return escapeHidden(masked)
+	return escapeHidden(string(masked))
 }
 
 // add takes over what another pass counted.

@@ -76,3 +76,23 @@ func secretNormal(n []byte) bool {
 	}
 	return false
 }
+
+// nameEnds are the bytes with which a secret's name ends, and those of which normalised names have no trace or another.
+var nameEnds = func() (t [256]bool) {
+	add := func(name string) {
+		c := name[len(name)-1]
+		t[c], t[c-'a'+'A'] = true, true
+	}
+	for name := range secretNames {
+		add(name)
+	}
+	for _, name := range secretSuffixes {
+		add(name)
+	}
+	add("bearer")
+	add("basic")
+	for _, c := range "_-.%" {
+		t[c] = true
+	}
+	return t
+}()

@@ -19,7 +19,7 @@ type step struct {
 func parsePath(s string) (path, error) {
 	var p path
 	bad := func(rest string) error {
-		return fmt.Errorf("%q is no path: names, indexes, \"*\" and \"..\" are understood, not %q", s, rest)
+		return fmt.Errorf("%q is no path: names, indexes, \"*\" and \"..\" are understood behind $, not %q", s, rest)
 	}
 	rest := strings.TrimPrefix(s, "$")
 	for rest != "" {
@@ -89,24 +89,12 @@ func (p path) match(place []string) bool {
 	return p[0].deep && p.match(place[1:])
 }
 
-// atPath masks the value that comes if a path leads to it.
-func (w *walk) atPath() (masked bool, err error) {
-	within, n := w.dec.StackIndex(w.dec.StackDepth())
-	pointer := w.dec.StackPointer()
-	var place []string
-	for t := range pointer.Tokens() {
-		place = append(place, t)
-	}
-	if within == '[' { // the pointer still names the element before, if there was one
-		if n > 0 && len(place) > 0 {
-			place = place[:len(place)-1]
-		}
-		place = append(place, strconv.FormatInt(n, 10))
-	}
+// atPath reports whether a path leads to the value that comes.
+func (w *walk) atPath() bool {
 	for _, p := range w.s.paths {
-		if p.match(place) {
-			return true, w.skip(maskField)
+		if p.match(w.place) {
+			return true
 		}
 	}
-	return false, nil
+	return false
 }

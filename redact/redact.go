@@ -62,6 +62,7 @@ func placeholderLen(s string) int {
 // secret by its name or shape, and DefaultClasses. It is immutable and safe for concurrent use.
 type Scrubber struct {
 	fields map[string]bool
+	ends   [256]bool // the last bytes of fields
 	paths  []path
 	set    *detect.Set // nil: the default
 }
@@ -89,7 +90,7 @@ func NewRules(r Rules) (*Scrubber, error) {
 			}
 			s.paths = append(s.paths, p)
 		} else if n := normalise(f); n != "" {
-			s.fields[n] = true
+			s.field(n)
 		}
 	}
 	if r.Classes != nil {
@@ -101,6 +102,19 @@ func NewRules(r Rules) (*Scrubber, error) {
 	}
 	return s, nil
 }
+
+// field adds a key name, in its normalised spelling.
+func (s *Scrubber) field(name string) {
+	s.fields[name] = true
+	c := name[len(name)-1]
+	s.ends[c] = true
+	if 'a' <= c && c <= 'z' {
+		s.ends[c-'a'+'A'] = true
+	}
+}
+
+// ending reports whether a name that text before a ":" or "=" could be masked for can end with this byte.
+func (s *Scrubber) ending(c byte) bool { return nameEnds[c] || s != nil && s.ends[c] }
 
 // mask returns the placeholder for the value of a payload's key, or "" if its name is harmless.
 func (s *Scrubber) mask(name string) string {
@@ -138,6 +152,9 @@ type pass struct {
 	body   bool      // a payload, where masking too much is better than too little
 	counts map[string]int
 	failed bool
+
+	keys  map[string]*key // names that were seen and are harmless
+	found []detect.Span   // room
 
 	joins            *joins // while an event is masked
 	marks            *marks // nil: placeholders stay

@@ -88,7 +88,7 @@ func (p *pass) cover(s string, spans []detect.Span) string {
 		if span.Start < done && start == done && done > 0 {
 			// It overlaps the one before, whose placeholder stands for both.
 		} else {
-			b.WriteString(p.put("[REDACTED:"+span.Class+"]", s[start:end]))
+			b.WriteString(p.put(maskOfClass(span.Class), s[start:end]))
 		}
 		done = end
 	}
@@ -98,6 +98,22 @@ func (p *pass) cover(s string, spans []detect.Span) string {
 	b.WriteString(s[done:])
 	return b.String()
 }
+
+// maskOfClass returns the placeholder for a class.
+func maskOfClass(class string) string {
+	if m := classMasks[class]; m != "" {
+		return m
+	}
+	return "[REDACTED:" + class + "]"
+}
+
+var classMasks = func() map[string]string {
+	m := map[string]string{}
+	for _, mask := range masks {
+		m[strings.TrimSuffix(strings.TrimPrefix(mask, "[REDACTED:"), "]")] = mask
+	}
+	return m
+}()
 
 // trim takes off a span what it has of placeholders at its ends.
 func trim(masked [][2]int, start, end int) (int, int) {

@@ -252,24 +252,14 @@ func opaque(v string) bool {
 	return letters && digits
 }
 
-// keepType masks a value so that its stand-in can have its type.
-func (w *walk) keepType(mask string) error {
-	v, err := w.dec.ReadValue()
-	if err != nil {
-		return err
+// keepType returns the mark of a JSON value whose stand-in is to have its type.
+func (w *walk) keepType(mask string, value []byte) string {
+	if value[0] == '"' {
+		text, _ := jsontext.AppendUnquote(nil, value) // it was read as a string, so an error is only of what is not UTF-8
+		return w.put(mask, string(text))
 	}
-	var marked string
-	if v.Kind() == '"' {
-		text, err := jsontext.AppendUnquote(nil, v)
-		if err != nil && len(text) == 0 {
-			return err
-		}
-		marked = w.put(mask, string(text))
-	} else {
-		w.count(mask)
-		marked = w.marks.add(mark{class: classOf(mask), value: string(v), json: true})
-	}
-	return w.enc.WriteToken(jsontext.String(marked))
+	w.count(mask)
+	return w.marks.add(mark{class: classOf(mask), value: string(value), json: true})
 }
 
 // number is the mark of a JSON number; what was found in it was marked last.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Copy masks a payload while it comes, and writes it to dst: as Body does, but for whatever length, holding no more than
@@ -153,23 +151,14 @@ func (p *pass) lineStream(w io.Writer, r io.Reader, ends string, mask func([]byt
 
 // jsonStream masks one JSON value of any length.
 func (p *pass) jsonStream(out io.Writer, r io.Reader) error {
-	w := walk{pass: p, dec: jsontext.NewDecoder(&shortStrings{in: r, pass: p}, jsonOptions, jsontext.AllowInvalidUTF8(true))}
-	w.enc = jsontext.NewEncoder(out, jsonOptions, jsontext.AllowInvalidUTF8(true))
-	for {
-		before := w.dec.InputOffset()
-		if err := w.token(); err != nil {
-			return err
+	w := walk{pass: p, reader: reader{src: r, dst: out}}
+	if err := w.document(); err != nil {
+		if errors.Is(err, errEnd) {
+			w.flush(w.sure()) // what stands before was looked at
+			err = errors.Join(err, w.write(0))
 		}
-		p.allowed += maxDecoded*int(w.dec.InputOffset()-before) + 64
-		if w.dec.StackDepth() == 0 {
-			break
-		}
-		if w.dec.StackDepth() > maxDepth {
-			return errDepth
-		}
+		return err
 	}
-	if _, err := w.dec.ReadToken(); err != io.EOF {
-		return errTrailing
-	}
-	return nil
+	w.out = append(w.out, '\n')
+	return w.write(0)
 }

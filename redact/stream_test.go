@@ -190,3 +190,20 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
+
+// TestStreamCut: of a JSON text that is cut off, what came before the token that it breaks off in is shown.
+func TestStreamCut(t *testing.T) {
+	s := forFields(t, "customer_email")
+	for text, want := range map[string]string{
+		`{"a":1,"b":"gh` + `p_0123456789abcdefABCDEF0123456789abcd","c":"` + marker: `{"a":1,"b":"[REDACTED:token]","c":[unparsed `,
+		`{"customer_email":["` + marker:                                             `{"customer_email":[unparsed `,
+		`[1,"x", 12`:                                                                `[1,"x",[unparsed `,
+		`{"a":"` + strings.Repeat(marker, 10000):                                    `{"a":[unparsed `,
+	} {
+		var out bytes.Buffer
+		r, err := s.Copy(&out, strings.NewReader(text), jsonType, "")
+		if err != nil || r.Status != StatusFailedClosed || !strings.HasPrefix(out.String(), want) || leaks(out.String(), marker) != "" {
+			t.Errorf("%.60q: %v %s %.200q, want %q", text, err, r.Status, &out, want)
+		}
+	}
+}

@@ -19,21 +19,27 @@ var marked = func() (m [256]mark) {
 	return m
 }()
 
-// marks passes over the text once more, for what has no word that tells of it.
-func (c *scanner) marks() {
+// wanted returns what the classes of a Set want to look at.
+func (s *Set) wanted() mark {
 	want := markEquals
-	if c.email {
+	if s.email {
 		want |= markAt
 	}
-	if c.digits {
+	if s.digits {
 		want |= markDigit
 	}
-	if c.ip || c.mac {
+	if s.ip || s.mac {
 		want |= markColon
 	}
-	if c.phone {
+	if s.phone {
 		want |= markPlus
 	}
+	return want
+}
+
+// marks passes over the text once more, for what has no word that tells of it.
+func (c *scanner) marks() {
+	want := c.want
 	text := c.text
 	for i := 0; i < len(text); i++ {
 		m := marked[text[i]] & want

@@ -47,7 +47,7 @@ func (s *Set) Part(dst []Span, text []byte) (spans []Span, open int, begun Begun
 	from := len(dst)
 	c := scanners.Get().(*scanner)
 	c.Set = s
-	dst = c.all(dst, text)
+	dst = c.all(dst, text, s.Look(text))
 	open, begun = min(c.open, back(text, len(text), len(text), &runByte)), c.begun
 	c.done()
 	if last := len(dst) - 1; begun.Class != "" {

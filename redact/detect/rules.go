@@ -59,19 +59,20 @@ type rule struct {
 // allowlist holds what is no secret although it looks like one.
 type allowlist struct {
 	match  bool // judge the match with its context, not the secret
-	exprs  func() []expression
+	exprs  func() *searches
 	hashes map[[32]byte]bool
 	stop   *stopwords
 }
 
 // ruleset is what all Sets share.
 type ruleset struct {
-	source string
-	rules  []*rule
-	words  []word // by the automaton's number
-	auto   *automaton
-	allow  func() []expression
-	stop   *stopwords
+	source  string
+	rules   []*rule
+	words   []word // by the automaton's number
+	auto    *automaton
+	schemes []bool // for each state of auto with words: whether one is that of a scheme
+	allow   func() *searches
+	stop    *stopwords
 }
 
 // word is what the automaton looks for, and whom it tells.
@@ -96,7 +97,7 @@ func load() *ruleset {
 	if err := json.Unmarshal(ruleData, &f); err != nil {
 		panic("detect: rules: " + err.Error()) // a test reads the same bytes
 	}
-	rs := &ruleset{source: f.Source, allow: lazyExprs(f.Allow), stop: newStopwords(f.Stop)}
+	rs := &ruleset{source: f.Source, allow: newSearches(f.Allow), stop: newStopwords(f.Stop)}
 	index := map[string]int{}
 	add := func(text string) *word {
 		n, ok := index[text]
@@ -132,11 +133,14 @@ func load() *ruleset {
 		texts[i] = w.text
 	}
 	rs.auto = newAutomaton(texts)
+	for _, out := range rs.auto.outs[rs.auto.from:] {
+		rs.schemes = append(rs.schemes, rs.scheme(out))
+	}
 	return rs
 }
 
 func newAllowlist(match bool, exprs, hashes, stop []string) allowlist {
-	a := allowlist{match: match, exprs: lazyExprs(exprs), stop: newStopwords(stop), hashes: map[[32]byte]bool{}}
+	a := allowlist{match: match, exprs: newSearches(exprs), stop: newStopwords(stop), hashes: map[[32]byte]bool{}}
 	for _, h := range hashes {
 		b, err := hex.DecodeString(h)
 		if err != nil || len(b) != sha256.Size {
@@ -145,39 +149,6 @@ func newAllowlist(match bool, exprs, hashes, stop []string) allowlist {
 		a.hashes[[32]byte(b)] = true
 	}
 	return a
-}
-
-// expression is searched for in what a rule matched.
-type expression struct {
-	pattern *pattern.Pattern
-	slow    func() *regexp.Regexp // for when the pattern gave up
-}
-
-func (e *expression) in(m *pattern.Machine, text []byte) bool {
-	switch e.pattern.Search(m, text) {
-	case pattern.Yes:
-		return true
-	case pattern.GaveUp:
-		return e.slow().Match(text)
-	}
-	return false
-}
-
-func lazyExprs(exprs []string) func() []expression {
-	return sync.OnceValue(func() []expression {
-		out := make([]expression, len(exprs))
-		for i, e := range exprs {
-			re, err := syntax.Parse(e, syntax.Perl)
-			if err == nil {
-				out[i].pattern, err = pattern.Compile(re)
-			}
-			if err != nil {
-				panic("detect: allowlist " + e + ": " + err.Error()) // a test compiles them all
-			}
-			out[i].slow = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(e) })
-		}
-		return out
-	})
 }
 
 func (r *rule) lazy() {
@@ -247,33 +218,6 @@ func repeated(re *syntax.Regexp, inside bool) bool {
 	}
 	for _, sub := range re.Sub {
 		if repeated(sub, inside) {
-			return true
-		}
-	}
-	return false
-}
-
-// allowed reports whether the rules say that this is no secret. match is the secret with its context.
-func (rs *ruleset) allowed(m *pattern.Machine, r *rule, match, secret []byte) bool {
-	if rs.stop.in(secret) || anyIn(rs.allow(), m, secret) {
-		return true
-	}
-	for i := range r.allow {
-		a := &r.allow[i]
-		target := secret
-		if a.match {
-			target = match
-		}
-		if a.stop.in(secret) || len(a.hashes) > 0 && a.hashes[sha256.Sum256(secret)] || anyIn(a.exprs(), m, target) {
-			return true
-		}
-	}
-	return false
-}
-
-func anyIn(exprs []expression, m *pattern.Machine, text []byte) bool {
-	for i := range exprs {
-		if exprs[i].in(m, text) {
 			return true
 		}
 	}

@@ -26,6 +26,7 @@ type Set struct {
 	*ruleset
 	card, iban, email, phone, ssn, ip, mac, wallet, national bool
 	digits, grouped                                          bool // any that begin at a digit; any with digits in groups
+	want                                                     mark // what marks looks at
 }
 
 // New returns a Set. The error names a class that is none of PII.
@@ -41,6 +42,7 @@ func New(o Options) (*Set, error) {
 	}
 	s.grouped = s.card || s.phone || s.ssn || s.national
 	s.digits = s.grouped || s.iban || s.ip || s.wallet
+	s.want = s.wanted()
 	return s, nil
 }
 
@@ -69,7 +71,12 @@ var scanners = sync.Pool{New: func() any { return &scanner{tried: map[*rule]int{
 // Scan appends the spans of text to dst, sorted and without overlaps. name is the name of the field whose value the text is, or
 // empty: rules that want a name before a value then find it. Text that is nobody's value, such as a line of a log, has none.
 func (s *Set) Scan(dst []Span, text []byte, name string) []Span {
-	if len(text) == 0 {
+	return s.ScanSeen(dst, text, name, s.Look(text))
+}
+
+// ScanSeen is Scan for a text that Look has looked at.
+func (s *Set) ScanSeen(dst []Span, text []byte, name string, seen Seen) []Span {
+	if len(text) == 0 || name == "" && seen.Quiet() {
 		return dst
 	}
 	c := scanners.Get().(*scanner)
@@ -77,16 +84,23 @@ func (s *Set) Scan(dst []Span, text []byte, name string) []Span {
 	if name != "" {
 		c.nameAndValue(name, text)
 	}
-	dst = c.all(dst, text)
+	dst = c.all(dst, text, seen)
 	c.done()
 	return dst
 }
 
 // all looks for everything, and appends what was found.
-func (c *scanner) all(dst []Span, text []byte) []Span {
+func (c *scanner) all(dst []Span, text []byte, seen Seen) []Span {
 	c.begin(text)
-	c.words()
-	c.marks()
+	if seen.Word {
+		c.words()
+	}
+	if seen.Sign {
+		c.marks()
+	}
+	if len(c.spans) == 0 {
+		return dst
+	}
 	c.widen()
 	c.edges()
 	return append(dst, merge(c.spans)...)

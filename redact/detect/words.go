@@ -44,7 +44,11 @@ func (c *scanner) hinted(end int, out uint16) {
 func (c *scanner) window(r *rule, at int) {
 	at = max(at, c.tried[r])
 	end := min(at+window, len(c.text))
+	p := r.pattern()
 	for ; at < end; at++ {
+		if !p.MayBegin(c.text, at) {
+			continue
+		}
 		if next := c.try(r, at); next > at {
 			at = next - 1
 		}

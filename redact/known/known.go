@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/toolgate/toolgate/redact/detect"
 )
@@ -41,6 +42,7 @@ type Set struct{ p **state }
 type state struct {
 	mu      sync.RWMutex
 	held    map[string]*held
+	size    atomic.Int64 // of held
 	anchors anchors
 	begins  beginnings
 	longest lengths
@@ -87,10 +89,7 @@ func (s *Set) Len() int {
 	if s == nil {
 		return 0
 	}
-	st := *s.p
-	st.mu.RLock()
-	defer st.mu.RUnlock()
-	return len(st.held)
+	return int((*s.p).size.Load())
 }
 
 // Add makes a secret known, or counts it once more. It returns false, and does nothing, if the value is too short or too long, or the
@@ -111,6 +110,7 @@ func (s *Set) Add(secret Secret) bool {
 		h = &held{value: value}
 		st.held[value] = h
 		st.place(h)
+		st.size.Add(1)
 	}
 	h.count++
 	return true
@@ -130,6 +130,7 @@ func (s *Set) Remove(secret Secret) {
 		return
 	}
 	delete(st.held, value)
+	st.size.Add(-1)
 	var buf [deepest]byte
 	for n, p := range h.forms {
 		f := p.of()

@@ -110,8 +110,11 @@ func (p *Pattern) Match(m *Machine, text []byte, at int) Result {
 	return GaveUp
 }
 
-// Search tries to match p at every place of the text, and stops at the first match.
+// Search tries to match p at every place of the text where a match may begin, and stops at the first.
 func (p *Pattern) Search(m *Machine, text []byte) Result {
+	if p.first {
+		return p.Match(m, text, 0)
+	}
 	for at := 0; at <= len(text); at++ {
 		if p.begin != nil && at < len(text) && !p.begin[text[at]] {
 			continue

@@ -63,6 +63,7 @@ type Pattern struct {
 	insts  []inst
 	groups bool
 	begin  *Set         // bytes of which one begins a match, unless the text ends; nil if any may
+	first  bool         // it matches at the beginning of the text or nowhere
 	sets   map[Set]*Set // while compiling
 }
 
@@ -81,8 +82,9 @@ func Compile(re *syntax.Regexp) (*Pattern, error) {
 	}
 	p.emit(inst{op: opMatch})
 	p.follows()
+	p.first = p.anchored(0)
 	var begin Set
-	if p.first(0, &begin, map[int]bool{}) {
+	if p.starts(0, &begin, map[int]bool{}) {
 		p.begin = p.intern(begin)
 	}
 	p.sets = nil

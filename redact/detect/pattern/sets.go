@@ -102,7 +102,7 @@ func (p *Pattern) follows() {
 		p.insts[i].gate = p.gate(i)
 		if in := &p.insts[i]; in.op == opRun && in.min != in.max {
 			var s Set
-			if p.first(i+1, &s, make(map[int]bool)) {
+			if p.starts(i+1, &s, make(map[int]bool)) {
 				in.follow = p.intern(s)
 			}
 		}
@@ -119,7 +119,7 @@ func (p *Pattern) gate(pc int) *gate {
 		}
 		most += p.insts[end].max
 	}
-	if end == pc || !p.first(end, &need, make(map[int]bool)) {
+	if end == pc || !p.starts(end, &need, make(map[int]bool)) {
 		return nil
 	}
 	for b := range pass {
@@ -130,8 +130,8 @@ func (p *Pattern) gate(pc int) *gate {
 	return &gate{pass: p.intern(pass), most: most, need: p.intern(need)}
 }
 
-// first adds the bytes that can come next at pc. It returns false if the pattern can end there although the text does not.
-func (p *Pattern) first(pc int, s *Set, seen map[int]bool) bool {
+// starts adds the bytes that can come next at pc. It returns false if the pattern can end there although the text does not.
+func (p *Pattern) starts(pc int, s *Set, seen map[int]bool) bool {
 	if seen[pc] {
 		return true
 	}
@@ -146,16 +146,39 @@ func (p *Pattern) first(pc int, s *Set, seen map[int]bool) bool {
 		for b, ok := range in.set {
 			s[b] = s[b] || ok
 		}
-		return in.min > 0 || p.first(pc+1, s, seen)
+		return in.min > 0 || p.starts(pc+1, s, seen)
 	case opSplit:
-		x := p.first(in.x, s, seen)
-		return p.first(in.y, s, seen) && x
+		x := p.starts(in.x, s, seen)
+		return p.starts(in.y, s, seen) && x
 	case opJump:
-		return p.first(in.x, s, seen)
+		return p.starts(in.x, s, seen)
 	case opSave:
-		return p.first(pc+1, s, seen)
+		return p.starts(pc+1, s, seen)
 	case opAssert:
-		return in.what == syntax.EmptyEndText || p.first(pc+1, s, seen)
+		return in.what == syntax.EmptyEndText || p.starts(pc+1, s, seen)
 	}
 	return true
+}
+
+// anchored reports whether whatever matches at pc must be at the beginning of the text.
+func (p *Pattern) anchored(pc int) bool {
+	switch in := &p.insts[pc]; in.op {
+	case opAssert:
+		return in.what == syntax.EmptyBeginText
+	case opSave:
+		return p.anchored(pc + 1)
+	case opSplit:
+		return in.x > pc && in.y > pc && p.anchored(in.x) && p.anchored(in.y)
+	case opJump:
+		return in.x > pc && p.anchored(in.x)
+	}
+	return false
+}
+
+// First reports whether p matches at the beginning of the text or nowhere.
+func (p *Pattern) First() bool { return p.first }
+
+// MayBegin reports whether a match can begin at this place of the text. It is cheaper than Match, and never wrong about a match.
+func (p *Pattern) MayBegin(text []byte, at int) bool {
+	return p.begin == nil || at >= len(text) || p.begin[text[at]]
 }
