@@ -95,11 +95,11 @@ func TestSilentUploads(t *testing.T) {
 	for _, by := range []Code{ToolTimeout, Revoked} {
 		for _, r := range routes {
 			t.Run(string(by)+" "+r.name, func(t *testing.T) {
-				timeout := "timeoutMs: 5000"
+				timeout := "timeoutMs: 30000"
 				if by == ToolTimeout {
 					timeout = "timeoutMs: 300"
 				}
-				l := newLab(t, replaced(t, "timeoutMs: 5000", timeout))
+				l := newLab(t, replaced(t, "timeoutMs: 30000", timeout))
 				arrived := make(chan struct{}, 10)
 				l.mux.HandleFunc("/", func(_ http.ResponseWriter, req *http.Request) {
 					_, _ = io.ReadFull(req.Body, make([]byte, 4))
@@ -241,7 +241,7 @@ func TestTunnelsRevocationIsTheCause(t *testing.T) {
 
 // TestFailuresLeaveNothingBehind repeats what hangs and breaks, and counts goroutines.
 func TestFailuresLeaveNothingBehind(t *testing.T) {
-	l := newLab(t, replaced(t, "timeoutMs: 5000", "timeoutMs: 50"))
+	l := newLab(t, replaced(t, "timeoutMs: 30000", "timeoutMs: 50"))
 	l.mux.HandleFunc("/hang", func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
 	l.mux.HandleFunc("/break", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 8192))

@@ -265,7 +265,7 @@ func TestToolTimeout(t *testing.T) {
 		if !strings.Contains(p.Detail, "300ms") || p.Retryable {
 			t.Errorf("problem %+v", p)
 		}
-	}, replaced(t, "timeoutMs: 5000", "timeoutMs: 300"))
+	}, replaced(t, "timeoutMs: 30000", "timeoutMs: 300"))
 }
 
 // TestCallsThatMoveAreNoTimeout: a call may take longer than the tool's timeout and the idle timeout, up and down, while something
@@ -295,7 +295,7 @@ func TestCallsThatMoveAreNoTimeout(t *testing.T) {
 		if rec := l.next(); rec.str("code") != "" {
 			t.Errorf("record %v", rec)
 		}
-	}, replaced(t, "timeoutMs: 5000", "timeoutMs: 2000"), replaced(t, "idleTimeout: 30s", "idleTimeout: 2s"))
+	}, replaced(t, "timeoutMs: 30000", "timeoutMs: 2000"), replaced(t, "idleTimeout: 30s", "idleTimeout: 2s"))
 }
 
 // trickle writes a byte now and then, until so much time has passed, and returns how many were written.
@@ -318,7 +318,7 @@ func TestToolTimeoutBeyondTheIdleTimeout(t *testing.T) {
 		t.Parallel()
 		l.mux.HandleFunc("/hang", func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
 		l.checkFailure(l.client(l.token, r.h2), l.on(r, "/hang"), 504, ToolTimeout, "timeout")
-	}, replaced(t, "idleTimeout: 30s", "idleTimeout: 2s")) // the tool's timeout is 5 s
+	}, replaced(t, "timeoutMs: 30000", "timeoutMs: 5000"), replaced(t, "idleTimeout: 30s", "idleTimeout: 2s"))
 }
 
 func TestCredentialFailures(t *testing.T) {

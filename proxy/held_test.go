@@ -334,7 +334,7 @@ func TestHeldBodyThatEndsMidway(t *testing.T) {
 	}{
 		"leaves":    {func(_ *lab, leave context.CancelFunc) { leave() }, "", nil},
 		"is killed": {func(l *lab, _ context.CancelFunc) { l.revoke(killswitch.Selector{Tool: []string{"t1"}}) }, "cut", nil},
-		"stalls":    {func(*lab, context.CancelFunc) {}, "timeout", func(f *labFiles) { f.manifest = replaceOnce(f.manifest, "timeoutMs: 5000", "timeoutMs: 300") }},
+		"stalls":    {func(*lab, context.CancelFunc) {}, "timeout", func(f *labFiles) { f.manifest = replaceOnce(f.manifest, "timeoutMs: 30000", "timeoutMs: 300") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := []labOption{}

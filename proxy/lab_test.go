@@ -189,7 +189,7 @@ risk: high
 capabilityClasses: [read_private]
 requiredScopes: [read]
 sideEffects: none
-timeoutMs: 5000
+timeoutMs: 30000
 egress:
   allowedDomains: ["bound.ok.test:%[1]s", "ruled.ok.test:%[1]s", "pass.ok.test:%[1]s", "*.wild.ok.test:%[1]s", "plain.ok.test:%[2]s", "private.ok.test:%[1]s", "absent.ok.test:%[1]s"]
   allowPrivateNetwork: true

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	manyStreams    = 50
+	manyStreams    = 30
 	streamBytes    = 512 << 10 // several times what anything may hold
 	perStreamBound = 256 << 10
 )
