@@ -51,7 +51,7 @@ type Verifier struct {
 	n      int // line of file
 	at     Head
 	ended  bool   // the chain has its last line
-	signed uint64 // seq of the chain's last line with a good signature
+	tail   uint64 // lines that no good signature stands behind, of the chain and of those whose end it names
 	chain  ed25519.PublicKey
 	began  bool
 }
@@ -150,6 +150,7 @@ func (v *Verifier) line(line []byte, err error) {
 	} else {
 		v.follow(&l)
 	}
+	v.tail++
 	if v.report.Lost += l.Lost; v.report.Lost < l.Lost {
 		v.report.Lost = math.MaxUint64
 	}
@@ -183,16 +184,20 @@ func (v *Verifier) start(l *verified) {
 		v.find("the last line of the chain before was changed, or others came after it: its hash is not what this line says")
 	}
 	v.report.Chains++
-	v.began, v.ended, v.signed = true, false, 0
+	v.began, v.ended = true, false
 	v.at.Chain = l.Chain
 	v.chain = v.trusted(l)
 }
 
-// open notes that the chain so far has no last line, and nothing else says that nothing is missing.
+// open notes what nothing that comes says of the chain so far: that it has no last line, and that nobody has signed its last lines.
 func (v *Verifier) open() {
 	if v.began && !v.ended {
 		v.note("the chain before has no last line of its own: its process was killed, or the end is missing")
 	}
+	if v.Key != nil && v.tail > 0 {
+		v.note("no signature stands behind the %d lines before this one: whoever can write the file can have written or changed them", v.tail)
+	}
+	v.tail = 0
 }
 
 // trusted returns the key for the chain's signatures.
@@ -248,7 +253,7 @@ func (v *Verifier) signature(l *verified, line []byte) {
 		v.find("the signature is not that of key %s over the lines before", KeyID(v.chain))
 	default:
 		v.report.Checkpoints++
-		v.signed = l.Seq
+		v.tail = 0
 	}
 }
 
@@ -269,8 +274,8 @@ func (v *Verifier) Report(closed bool) Report {
 			v.note("the last chain has no last line of its own: its process runs, was killed, or the end is missing")
 		}
 	}
-	if v.began && v.Key != nil && v.signed < v.at.Seq {
-		v.note("no signature stands behind the last %d lines: whoever can write the file can have written or changed them", v.at.Seq-v.signed)
+	if v.Key != nil && v.tail > 0 {
+		v.note("no signature stands behind the last %d lines: whoever can write the file can have written or changed them", v.tail)
 	}
 	v.report.Last = v.at
 	r := v.report

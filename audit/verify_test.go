@@ -108,6 +108,34 @@ func TestVerifyFinds(t *testing.T) {
 	}
 }
 
+// TestVerifyUnsigned: a chain that somebody without the key has made up, in the key's name, is told of wherever it stands, and so are the lines
+// that a killed process left behind its last checkpoint.
+func TestVerifyUnsigned(t *testing.T) {
+	key := testKey(1)
+	signed := chained(t, Head{}, key, 2)
+	lines := bytes.SplitAfter(signed, []byte("\n"))
+	madeUp := rehash(bytes.Replace(bytes.Join(lines[:3], nil), []byte("orders"), []byte("others"), 1))
+	at := lineHash(bytes.TrimSpace(lines[2]))
+	for name, c := range map[string]struct {
+		files [][]byte
+		note  string
+	}{
+		"before another": {[][]byte{madeUp, signed}, "behind the 3 lines before"},
+		"between two":    {[][]byte{signed, madeUp, signed}, "behind the 3 lines before"},
+		"at the end":     {[][]byte{signed, madeUp}, "behind the last 3 lines"},
+		"two killed processes": {[][]byte{bytes.Join(lines[:3], nil),
+			bytes.Join(bytes.SplitAfter(chained(t, Head{Chain: "c", Seq: 3, Hash: at}, key, 2), []byte("\n"))[:2], nil)}, "behind the last 5 lines"},
+	} {
+		r := verify(t, public(key), false, c.files...)
+		if notes := fmt.Sprint(r.Notes); len(r.Findings) > 0 || !strings.Contains(notes, c.note) {
+			t.Errorf("%s: %v, want %s; found %v", name, notes, c.note, r.Findings)
+		}
+	}
+	if r := verify(t, public(key), true, bytes.Join(lines[:3], nil), chained(t, Head{Chain: "c", Seq: 3, Hash: at}, key, 2)); len(r.Findings)+len(r.Notes) > 0 {
+		t.Errorf("the next process has signed for the one before: %+v", r)
+	}
+}
+
 // rehash makes all prev_hash fit again.
 func rehash(b []byte) []byte {
 	var out []byte

@@ -35,6 +35,9 @@ func (c *sidecar) auditOTLP(raw *rawAuditOTLP) AuditOTLP {
 	}
 	out.CAFile, _ = c.roots(raw.CAFile)
 	if out.Endpoint == "" {
+		if c.raw.Audit.V.OTLP.present && !raw.Endpoint.present {
+			c.warnf(c.raw.Audit.V.OTLP.at, "audit.otlp.endpoint is missing, no copy is sent")
+		}
 		return AuditOTLP{}
 	}
 	c.collector("audit.otlp", raw.Endpoint, raw.Protocol.V, raw.HeadersFile.V != "")

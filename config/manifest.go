@@ -60,9 +60,12 @@ func (l *loader) scrubber(raw *rawObservability) *redact.Scrubber {
 	rules := redact.Rules{}
 	for _, f := range raw.RedactFields.V {
 		if _, err := redact.NewRules(redact.Rules{Fields: []string{f.V}}); f.ok && err != nil {
-			l.errorf(f.at, "found %s, expected a field's name or a path such as $.order.items[*].name: %v", quote(f.V), err)
+			l.errorf(f.at, "found %s, expected a field's name or a path such as $.order.items[*].name or $['first name']: %v", quote(f.V), err)
+		} else if f.ok && strings.Trim(f.V, "_-. ") == "" {
+			l.errorf(f.at, "found %s, expected a field's name, which has more than _ - . and spaces", quote(f.V))
 		} else if f.ok {
 			rules.Fields = append(rules.Fields, f.V)
+			l.nameOrPath(f)
 		}
 	}
 	if raw.RedactClasses.ok {
@@ -78,6 +81,14 @@ func (l *loader) scrubber(raw *rawObservability) *redact.Scrubber {
 		return &redact.Scrubber{}
 	}
 	return s
+}
+
+// nameOrPath warns of a path without its "$", which masks nothing where it was meant to.
+func (l *loader) nameOrPath(f field[string]) {
+	if strings.HasPrefix(f.V, "$") || !strings.ContainsAny(f.V, ".[]/*") {
+		return
+	}
+	l.warnf(f.at, "%s counts as the name of one key; a path begins with $., such as $.order.items[*].name", quote(f.V))
 }
 
 // traceFieldNames are the trace fields that a call can carry, in the spellings that manifests use.

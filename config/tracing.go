@@ -22,11 +22,17 @@ func (c *sidecar) tracing() Tracing {
 	}
 	out.CAFile, _ = c.roots(raw.CAFile)
 	if out.Endpoint == "" {
+		if c.raw.Tracing.present && !raw.Endpoint.present {
+			c.warnf(c.raw.Tracing.at, "tracing.endpoint is missing, nothing is traced")
+		}
 		return Tracing{}
 	}
 	c.collector("tracing", raw.Endpoint, raw.Protocol.V, raw.HeadersFile.V != "")
 	return out
 }
+
+// otherPort is the usual port of the protocol that is not the one.
+var otherPort = map[otlpProtocol]string{otlp.HTTP: "4317", otlp.GRPC: "4318"}
 
 // collector checks the endpoint of the section of that name. Spans and records hold no secret, so http is enough for a collector in a
 // trusted network; a headers file is one.
@@ -49,6 +55,9 @@ func (c *sidecar) collector(section string, f field[string], protocol otlpProtoc
 		c.errorf(f.at, "found URL %s, expected https: %s.headersFile is sent over TLS only, or to a loopback address", quote(f.V), section)
 	case clear:
 		c.warnf(f.at, "%s.endpoint is http: whoever is on the way reads which callers use which tools", section)
+	}
+	if port := u.Port(); port != "" && port == otherPort[protocol] {
+		c.warnf(f.at, "%s.endpoint has port %s, where collectors mostly do not speak %s", section, port, string(protocol))
 	}
 }
 

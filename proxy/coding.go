@@ -57,6 +57,36 @@ func uncoded(res *http.Response) error {
 	return nil
 }
 
+// A decoder keeps the last of what it gave, as far back as its format may look: of br 16 MiB (RFC 7932, section 9.1), which thirty bytes
+// can fill, of zstd what package redact lets it have. What gzip and deflate keep is no more than the buffers of any call.
+var windows = map[string]int64{"br": 16 << 20, "zstd": 8 << 20}
+
+// windowsOf returns how many bytes the decoders of the listed codings may keep.
+func windowsOf(codings []string) (n int64) {
+	for coding := range strings.SplitSeq(strings.Join(codings, ","), ",") {
+		n += windows[strings.ToLower(strings.TrimSpace(coding))]
+	}
+	return n
+}
+
+// decode takes the codings off an answer, within the limit of all bodies in memory. That memory is the call's until letGo.
+func (c *call) decode(to *client, res *http.Response) *Denial {
+	if bodiless(to.r, res) {
+		_ = uncoded(res) // for its header
+		return nil
+	}
+	if n := windowsOf(res.Header["Content-Encoding"]); n > 0 {
+		if !c.proxy.held.take(c.tool.Name, c.rec.Tenant, n) {
+			return deny(Overloaded, "The sidecar's limit of bodies in memory is reached.", nil)
+		}
+		c.holds += n
+	}
+	if err := uncoded(res); err != nil {
+		return c.failure(err)
+	}
+	return nil
+}
+
 // decodable reports whether each coding of the list can be taken off.
 func decodable(list string) bool {
 	n := 0

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/andybalholm/brotli"
 )
 
 func coded(status int, coding, body string) *http.Response {
@@ -62,4 +64,49 @@ func TestCodedBodies(t *testing.T) {
 			t.Errorf("%s: its header tells of the coded body: %v", c.name, res.Header)
 		}
 	}
+}
+
+// What decoders keep of answers is bounded, and given back: thirty bytes of br take 16 MiB.
+func TestDecodersMemory(t *testing.T) {
+	for coding, window := range map[string]int64{"br": 16 << 20, "BR, gzip": 16 << 20, "zstd": 8 << 20, "br, br": 32 << 20, "gzip": 0, "gzip, deflate": 0} {
+		if got := windowsOf(strings.SplitAfter(coding, ",")); got != window {
+			t.Errorf("%s: %d", coding, got)
+		}
+	}
+	overHeld(t, func(t *testing.T, l *lab, r route, reads chan got) {
+		l.mux.HandleFunc("/coded", func(w http.ResponseWriter, r *http.Request) {
+			var b bytes.Buffer
+			var in io.WriteCloser = gzip.NewWriter(&b)
+			coding := r.URL.RawQuery
+			if coding == "br" {
+				in = brotli.NewWriter(&b)
+			}
+			_, _ = io.WriteString(in, "a body")
+			_ = in.Close()
+			w.Header().Set("Content-Encoding", coding)
+			_, _ = w.Write(b.Bytes())
+		})
+		most := int64(maxHeld - 16<<20 + 1)
+		if !l.proxy.held.take("t2", "", most) {
+			t.Fatal("the memory is taken")
+		}
+		for _, c := range []struct {
+			method, query string
+			status        int
+		}{{"GET", "br", 503}, {"HEAD", "br", 200}, {"GET", "gzip", 200}} {
+			req := l.getRequest(r, "/coded?"+c.query)
+			req.Method = c.method
+			res := l.do(r, req)
+			b, _ := io.ReadAll(res.Body)
+			if res.StatusCode != c.status || c.status == 503 && problemOf(t, string(b)).Code != Overloaded {
+				t.Errorf("%s %s: %d %s", c.method, c.query, res.StatusCode, b)
+			}
+		}
+		l.proxy.held.give("t2", "", most)
+		l.free()
+		res := l.do(r, l.getRequest(r, "/coded?br"))
+		if b, err := io.ReadAll(res.Body); res.StatusCode != 200 || string(b) != "a body" || err != nil {
+			t.Errorf("%d %q %v", res.StatusCode, b, err)
+		}
+	})
 }

@@ -140,8 +140,8 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	to.res = res
 	if cred != nil {
 		cred.ScrubHeader(res.Header)
-		if err := uncoded(res); err != nil && !bodiless(to.r, res) {
-			c.refuseRequest(to, c.failure(err))
+		if d := c.decode(to, res); d != nil {
+			c.refuseRequest(to, d)
 			return
 		}
 	}

@@ -20,6 +20,9 @@ type scrubbedFrames struct {
 
 	frames  frames
 	data    *redact.KnownMask
+	text    []byte  // of data frames, that was not looked at yet
+	ended   bool    // a message has, where whole says
+	whole   int     // how much of text is of messages that have ended
 	control []byte  // of a control frame that is not whole yet
 	pieces  []piece // what goes out, in its order
 	masked  []byte  // for the gaps of pieces
@@ -63,10 +66,18 @@ func (s *scrubbedFrames) Write(p []byte) (int, error) {
 			s.payload(nil)
 		}
 	}
-	if s.waiting > maxWaiting {
-		s.masked = append(s.masked, s.data.Feed(nil, true)...)
-	}
+	s.look(s.waiting > maxWaiting)
 	return n, s.send()
+}
+
+// look has data looked at, once for all messages that came at a time: of small ones it costs more than they do. What began before the last
+// end of a message does not wait, and with all nothing does.
+func (s *scrubbedFrames) look(all bool) {
+	if s.ended {
+		s.masked = append(s.masked, s.data.Feed(s.text[:s.whole], true)...)
+	}
+	s.masked = append(s.masked, s.data.Feed(s.text[s.whole:], all)...)
+	s.text, s.whole, s.ended = s.text[:0], 0, false
 }
 
 // payload takes bytes of the frame that was begun last. Control frames may stand between the fragments of a message (RFC 6455,
@@ -76,7 +87,9 @@ func (s *scrubbedFrames) payload(p []byte) {
 	ended := f.left == 0
 	if f.head[0]&0x08 == 0 {
 		s.put(piece{gap: len(p)})
-		s.masked = append(s.masked, s.data.Feed(p, ended && f.head[0]&0x80 != 0)...)
+		if s.text = append(s.text, p...); ended && f.head[0]&0x80 != 0 {
+			s.ended, s.whole = true, len(s.text)
+		}
 		return
 	}
 	s.control = append(s.control, p...)
@@ -117,6 +130,6 @@ func (s *scrubbedFrames) send() error {
 
 // end sends what waits: nothing follows.
 func (s *scrubbedFrames) end() {
-	s.masked = append(s.masked, s.data.Feed(nil, true)...)
+	s.look(true)
 	_ = s.send() // the socket is closed next
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/toolgate/toolgate/broker"
 )
 
-// maxHeld bounds the bytes of bodies that are held at once for credentials that have to see them whole.
+// maxHeld bounds the bytes of bodies that are held at once, for credentials that have to see them whole, and by the decoders of answers.
 const maxHeld = 64 << 20
 
 var errHeldTooLarge = errors.New("the body is larger than what may be held")

@@ -117,7 +117,9 @@ func (w *walk) object(depth int) error {
 		w.at++
 		switch c {
 		case '}':
-			w.relabel(in.base, in.label)
+			if len(w.kept) > in.base {
+				w.relabel(in.base, in.label)
+			}
 			return nil
 		case ',':
 			c, err = w.peek()
@@ -192,10 +194,14 @@ func (w *walk) array(depth int) error {
 		w.at++
 		switch c {
 		case ']':
-			w.relabel(t.base, t.label)
+			if len(w.kept) > t.base {
+				w.relabel(t.base, t.label)
+			}
 			return nil
 		case ',':
-			w.drop(t.base)
+			if len(w.kept) > t.base {
+				w.drop(t.base)
+			}
 			c, err = w.peek()
 		default:
 			return errJSON

@@ -27,6 +27,9 @@ const (
 	beginningEvents = 4 << 10
 	// maxKnownHeld bounds what is held back besides twice the longest form.
 	maxKnownHeld = 32 << 10
+	// seldom is how many times more than what has come may be held back before it is looked at again: whoever knows the secret could have
+	// kilobytes of its beginning looked at for each byte that follows.
+	seldom = 64
 )
 
 // KnownMask is MaskKnown for whoever is handed pieces and cannot read. The zero value masks nothing.
@@ -34,6 +37,7 @@ type KnownMask struct {
 	set   *known.Set
 	buf   []byte // as it came: what went out last, and what is held back
 	sent  int    // how much of buf went out
+	seen  int    // how much of buf was looked at
 	out   []byte
 	spans []detect.Span
 	whole []detect.Span // from the first to the last of a match's
@@ -58,12 +62,16 @@ func (m *KnownMask) drop() {
 	}
 	if drop := m.sent - keep; drop > 0 {
 		m.buf = append(m.buf[:0], m.buf[drop:]...)
-		m.sent = keep
+		m.sent, m.seen = keep, m.seen-drop
 	}
 }
 
 // step decides which bytes of buf can go.
 func (m *KnownMask) step(all bool) []byte {
+	if held := m.seen - m.sent; !all && len(m.buf)-m.seen <= held/seldom {
+		return nil
+	}
+	m.seen = len(m.buf)
 	m.spans, m.whole = m.spans[:0], m.whole[:0]
 	knownMatches(m.buf, m.set, func(spans []detect.Span) {
 		m.spans = append(m.spans, spans...)

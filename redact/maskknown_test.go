@@ -8,6 +8,7 @@ import (
 	"html"
 	"io"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -66,6 +67,33 @@ func TestMaskKnownHoldsNothingBack(t *testing.T) {
 		if n, err := MaskKnown(in, set).Read(b); err != nil || string(b[:n]) != message || len(*in) != 1 {
 			t.Errorf("%q: %q %v", message, b[:n], err)
 		}
+	}
+}
+
+// What is held back is not looked at again for each byte that comes: an upstream knows how the secret begins.
+func TestMaskKnownLooksSeldom(t *testing.T) {
+	var secret string
+	for i := range 200 {
+		secret += strconv.Itoa(100 + i)
+	}
+	set := known.New()
+	set.Add(New(secret))
+	m, begun := NewKnownMask(set), secret[:255]
+	if got := m.Feed([]byte(begun), false); len(got) > 0 {
+		t.Fatalf("went out: %q", got)
+	}
+	for range len(begun) / seldom {
+		if got := m.Feed([]byte("!"), false); len(got) > 0 {
+			t.Fatalf("looked at for one byte: %q", got)
+		}
+		begun += "!"
+	}
+	if got := m.Feed([]byte("!"), false); string(got) != begun+"!" {
+		t.Errorf("%q", got)
+	}
+	m.Feed([]byte(secret[:300]), false)
+	if got := m.Feed(nil, true); string(got) != secret[:300] {
+		t.Errorf("held back at the end: %q", got)
 	}
 }
 

@@ -19,7 +19,7 @@ type step struct {
 func parsePath(s string) (path, error) {
 	var p path
 	bad := func(rest string) error {
-		return fmt.Errorf("%q is no path: names, indexes, \"*\" and \"..\" are understood, not %q", s, rest)
+		return fmt.Errorf("%q is no path: names, indexes, \"*\" and \"..\" are understood behind $, not %q", s, rest)
 	}
 	rest := strings.TrimPrefix(s, "$")
 	for rest != "" {

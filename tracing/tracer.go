@@ -193,7 +193,7 @@ func (t *Tracer) send(batch []*Span) {
 func (t *Tracer) tell(err error) {
 	switch bad := err != nil && t.ctx.Err() == nil; {
 	case bad && !t.bad:
-		t.options.Log.Warn("spans cannot be sent; calls are not affected", "error", err, "cause", errors.Unwrap(err))
+		t.options.Log.Warn("spans cannot be sent; calls are not affected", "error", err.Error(), "cause", errors.Unwrap(err))
 		t.bad = true
 	case err == nil && t.bad:
 		t.options.Log.Info("spans are sent again")

@@ -307,7 +307,7 @@ func (s *Shipper) passed(n, rejected int, chain string) {
 func (s *Shipper) tell(err error) {
 	switch {
 	case err != nil && !s.bad && s.ctx.Err() == nil:
-		s.options.Log.Warn("records cannot be sent to audit.otlp; they wait, and calls are not affected", "error", err, "cause", errors.Unwrap(err))
+		s.options.Log.Warn("records cannot be sent to audit.otlp; they wait, and calls are not affected", "error", err.Error(), "cause", errors.Unwrap(err))
 		s.bad = true
 	case err == nil && s.bad:
 		s.options.Log.Info("records are sent to audit.otlp again")

@@ -33,9 +33,8 @@ var ErrPrinted = errors.New("")
 // Root returns a program's root command, which has a name, lines about it, its streams and its commands. It does nothing by itself.
 func Root(root *cobra.Command, stdin io.Reader, stdout, stderr io.Writer, commands ...*cobra.Command) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.Args = knownCommand
+	root.Args = KnownCommand
 	root.RunE = func(*cobra.Command, []string) error { return errors.New("found no command, expected one") }
-	root.SuggestionsMinimumDistance = 2
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -44,9 +43,13 @@ func Root(root *cobra.Command, stdin io.Reader, stdout, stderr io.Writer, comman
 }
 
 // Run is the program: arguments in, exit code out. Errors go to stderr in one line with the program's name before it; those of the thing
-// asked about are printed by show, if there is one. Before anything else the memory is limited: see MemoryVariable.
+// asked about are printed by show, if there is one. Before anything else the memory is closed to other processes, and limited: see MemoryVariable.
 func Run(ctx context.Context, root *cobra.Command, args []string, show func(stderr io.Writer, err error)) int {
 	stderr := root.ErrOrStderr()
+	if err := sealMemory(); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+		return ExitWrong
+	}
 	// Nothing of ours uses the standard logger. The libraries below, net/http first, quote there what peers have sent, and with
 	// GODEBUG=http2debug=2 every header with its credential.
 	log.SetOutput(io.Discard)
@@ -90,14 +93,17 @@ func printable(err error) string {
 func flagsOfNoCommand(root *cobra.Command, args []string) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-			return knownCommand(root, args)
+			return KnownCommand(root, args)
+		}
+		if given := cmd.Flags().Args(); cmd.HasSubCommands() && len(given) > 0 {
+			return KnownCommand(cmd, given)
 		}
 		return err
 	})
 }
 
-// knownCommand says which commands there are when the one given is none of them.
-func knownCommand(root *cobra.Command, args []string) error {
+// KnownCommand says which commands there are when the one given is none of them. It is for Args of a command that has others below it.
+func KnownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -108,6 +114,7 @@ func knownCommand(root *cobra.Command, args []string) error {
 		}
 	}
 	text := fmt.Sprintf("found command %q, expected one of %s", args[0], strings.Join(names, ", "))
+	root.SuggestionsMinimumDistance = 2
 	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
 		text += fmt.Sprintf("; did you mean %q?", near[0])
 	}

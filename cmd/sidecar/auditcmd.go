@@ -19,6 +19,7 @@ func newAudit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Read records: verify that none is changed or missing, and print them for people",
+		Args:  cli.KnownCommand,
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("found no command, expected export, tail or verify")
 		},

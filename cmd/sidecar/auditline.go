@@ -74,12 +74,21 @@ type recordLine struct {
 type filter struct{ tool, tenant, run, code, decision string }
 
 func (f filter) match(r *recordLine) bool {
-	for _, pair := range [][2]string{{f.tool, r.Tool}, {f.tenant, r.Tenant}, {f.run, r.Run}, {f.code, r.Code}, {f.decision, r.Decision}} {
-		if pair[0] != "" && pair[0] != pair[1] {
+	for _, c := range f.compared(r) {
+		if c.want != "" && c.want != c.found {
 			return false
 		}
 	}
 	return true
+}
+
+// comparison is one flag with what a record has there.
+type comparison struct{ flag, want, found string }
+
+func (f filter) compared(r *recordLine) [5]comparison {
+	return [...]comparison{
+		{"tool", f.tool, r.Tool}, {"tenant", f.tenant, r.Tenant}, {"run", f.run, r.Run}, {"code", f.code, r.Code}, {"decision", f.decision, r.Decision},
+	}
 }
 
 func (r *recordLine) call() bool {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,7 +48,7 @@ func newAuditTail() *cobra.Command {
 		case *follow && (len(args) != 1 || args[0] == "-" || *id != ""):
 			return errors.New("found -f, expected one file with it, and no --explain")
 		}
-		t.out = cmd.OutOrStdout()
+		t.out, t.notes = cmd.OutOrStdout(), cmd.ErrOrStderr()
 		var err error
 		switch {
 		case *id != "":
@@ -74,13 +76,18 @@ func needFiles(_ *cobra.Command, args []string) error {
 // tail prints chosen lines.
 type tail struct {
 	filter
-	last int
-	out  io.Writer
-	kept []string // the last ones, until print
+	last  int
+	out   io.Writer
+	notes io.Writer
+	kept  []string            // the last ones, until print
+	found map[string][]string // by flag, some of the values that records have; of read alone
 }
 
 func (t *tail) add(line []byte) {
 	r, ok := parseLine(line)
+	if ok && t.found != nil {
+		t.remember(r)
+	}
 	text := ""
 	switch {
 	case !ok && t.filter == filter{}:
@@ -106,12 +113,42 @@ func (t *tail) print() error {
 }
 
 func (t *tail) read(stdin io.Reader, names []string) error {
+	t.found = map[string][]string{}
 	for _, name := range audit.InOrder(names) {
 		if err := readRecords(stdin, name, eachLine(t.add)); err != nil {
 			return err
 		}
 	}
+	if len(t.kept) == 0 {
+		t.noteNone()
+	}
 	return t.print()
+}
+
+// maxFound is how many values a note names.
+const maxFound = 8
+
+func (t *tail) remember(r *recordLine) {
+	for _, c := range t.compared(r) {
+		if list := t.found[c.flag]; c.found != "" && len(list) < maxFound && !slices.Contains(list, c.found) {
+			t.found[c.flag] = append(list, c.found)
+		}
+	}
+}
+
+// noteNone says why nothing is printed: a typo in a flag looks like a quiet day.
+func (t *tail) noteNone() {
+	for _, c := range t.compared(&recordLine{}) {
+		if list := t.found[c.flag]; c.want != "" && len(list) < maxFound && !slices.Contains(list, c.want) {
+			has := "none of them has one"
+			if len(list) > 0 {
+				has = "they have " + strings.Join(list, ", ")
+			}
+			fmt.Fprintf(t.notes, "note: no record has --%s %q; %s\n", c.flag, visible(c.want), visible(has))
+			return
+		}
+	}
+	fmt.Fprintln(t.notes, "note: no record was found")
 }
 
 // maxRecordLine bounds a line that is read for people.

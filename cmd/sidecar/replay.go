@@ -72,7 +72,7 @@ func serveReplay(cmd *cobra.Command, r *replay.Replay, address, caOut string) er
 			return err
 		}
 		if err := os.WriteFile(filepath.Clean(caOut), ca.PEM(), 0o644); err != nil {
-			return err
+			return fmt.Errorf("--ca-out: %w", err)
 		}
 		s.Leaf = ca.Leaf
 	}
@@ -81,7 +81,7 @@ func serveReplay(cmd *cobra.Command, r *replay.Replay, address, caOut string) er
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return err
+		return fmt.Errorf("--listen: %w", err)
 	}
 	at := ln.Addr().String()
 	if tcp, ok := ln.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {

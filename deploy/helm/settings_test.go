@@ -118,6 +118,12 @@ sidecar:
     broker: {bindings: [{name: a, tools: [search, mail], targets: [api.search.example], static: {file: /etc/toolgate/secrets/a}}, {name: b, tools: [mail], targets: [x.example], static: {file: /etc/toolgate/secrets/b}}]}
     intercept: {targets: [api.search.example]}
     limits: {drain: 20s}
+    tracing: {endpoint: "https://traces.example:4318"}
+    log: {payloads: true}
+    audit:
+      output: /var/lib/toolgate/records.jsonl
+      rotate: {maxBytes: 4194304, keep: 5}
+      capture: {dir: /var/lib/toolgate/captures, tools: [search, mail]}
 `
 
 // TestPolicyIsTheInjectors: a policy gives a sidecar the config, and a tool the variables, that the injector would give.

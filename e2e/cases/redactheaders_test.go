@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -177,13 +178,13 @@ func (w *world) forgedUpstream(t *testing.T) {
 			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"+br+evilText+"\n") // more than was asked for
 	}
 	w.dns.set("api.ok.test", at(addrU3))
-	next := make(chan string, 1)
+	var next atomic.Value // what is answered: not each request gets that far
 	serve := func(conn net.Conn) {
 		r := bufio.NewReader(conn)
 		if _, err := http.ReadRequest(r); err != nil {
 			return
 		}
-		_, _ = io.WriteString(conn, <-next)
+		_, _ = io.WriteString(conn, next.Load().(string))
 	}
 	w.up.speak(addrU3+":80", serve)
 	w.up.speak(addrU3+":443", func(conn net.Conn) { serve(tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{w.pki.leaf}})) })
@@ -191,7 +192,7 @@ func (w *world) forgedUpstream(t *testing.T) {
 	for _, m := range k.modes(t) {
 		for _, more := range []string{"", upgrade} { // which go through clients of their own
 			for _, text := range answers {
-				next <- text
+				next.Store(text)
 				a, _ := m.ask(t, "GET", "GET {U}/ HTTP/1.1\r\nHost: api.ok.test\r\n{A}"+more+"\r\n")
 				_ = a.Close()
 			}

@@ -116,7 +116,9 @@ func (w *world) mistakes(t *testing.T) {
 		replace(`stsURL: "`+w.issuer.url+`/sts"`, `stsURL: "ftp://u:`+secret("scheme")+`@sts.test/"`),
 		replace("  resolver:", "  upstreamProxy: \"http://u:"+secret("proxy")+"@proxy.test:3128/x\"\n  resolver:"),
 		replace("- issuer: "+w.tasks.URL(), "- issuer: \"https://u:"+secret("issuer")+"@idp.test\""),
-		replace("{endpoint: \"", "{endpoint: \"http://u:"+secret("collector")+"@"),
+		replace("tracing: {endpoint: \"", "tracing: {endpoint: \"http://u:"+secret("collector")+"@"),
+		replace("otlp: {endpoint: \"", "otlp: {endpoint: \"http://u:"+secret("copies")+"@"), replace("tools: [agent, writer]}", "tools: ["+value("captured tool")+"]}"),
+		replace("secrets/copies", "secrets/no-headers"),
 		replace("secrets/static", "secrets/two-lines"), replace("secrets/assertion.key", "secrets/no-key"), replace("secrets/assertion.key", "secrets/broken-key"),
 		replace("secrets/github.key", "secrets/static"), replace("secrets/mtls.crt", "secrets/no-key"), replace("[upstream-ca.pem]", "[secrets/no-key]"),
 		replace("[upstream-ca.pem]", "[secrets/github.key]"), replace("secrets/audit.key", "secrets/no-key"), replace("secrets/nats.creds", "secrets/no-creds"),
@@ -196,15 +198,4 @@ func (w *world) stream(t *testing.T, host string, header ...string) <-chan struc
 	}()
 	eventually(t, "the stream is open", func() bool { return w.up.streams.Load() > before })
 	return ended
-}
-
-// refusedSpans lets the collector refuse.
-func (w *world) refusedSpans(t *testing.T) {
-	t.Helper()
-	eventually(t, "the collector has got spans", func() bool { return w.collector.spans.Load() > 0 })
-	w.collector.refuse.Store(true)
-	w.get(t, "static.hunt.test", "/echo")
-	eventually(t, "the collector has refused", func() bool { return w.collector.refused.Load() > 0 })
-	w.logged(t, "spans cannot be sent")
-	w.collector.refuse.Store(false)
 }

@@ -20,6 +20,13 @@ import (
 // drive makes every kind of call once.
 func (w *world) drive(t *testing.T) {
 	w.bound(t)
+	if w.UpstreamProxy { // which changes how upstreams are reached, and nothing before
+		w.byProxy(t)
+		w.requests(t)
+		w.unreached(t)
+		w.streams(t)
+		return
+	}
 	w.bodies(t)
 	w.requests(t)
 	w.malformedRequests(t)
@@ -157,6 +164,8 @@ func (w *world) requests(t *testing.T) {
 	}
 	path, header := w.head("plain")
 	w.plainly(t, fmt.Sprintf("GET http://plain.hunt.test:%s%s HTTP/1.1\r\nHost: plain.hunt.test\r\nConnection: close\r\n%s%s\r\n", w.up.plain, path, proxyAuth("agent", w.task), lines(header)))
+	host := w.plant("host", "plain") + ".hunt.test"
+	w.plainly(t, fmt.Sprintf("GET http://%s:%s/x HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s\r\n", host, w.up.plain, host, proxyAuth("agent", w.task)))
 	w.plainly(t, fmt.Sprintf("GET http://plain.hunt.test:%s/x#%s HTTP/1.1\r\nHost: plain.hunt.test\r\nConnection: close\r\n%s\r\n", w.up.plain, w.plant("fragment", "absolute form"), proxyAuth("agent", w.task)))
 	w.plainly(t, fmt.Sprintf("GET http://u:%s@plain.hunt.test:%s/x HTTP/1.1\r\nHost: plain.hunt.test\r\nConnection: close\r\n%s\r\n", w.plant("user info", "absolute form"), w.up.plain, proxyAuth("agent", w.task)))
 	// By a listener with a token file, and with a user that chooses the tool.

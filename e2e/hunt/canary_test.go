@@ -27,9 +27,12 @@ type planted struct {
 }
 
 // plant returns a new canary of an input. It is in lower case, which survives where case does not, and has no form by which it could be
-// known to be secret.
+// known to be secret. It has a digit: in a query, captures replace a long value with letters and digits, and may show a word.
 func (p *planted) plant(input, where string) string {
 	value := strings.ToLower(rand.Text())
+	for !strings.ContainsAny(value, digits) {
+		value = strings.ToLower(rand.Text())
+	}
 	p.add(input, where, value)
 	return value
 }
@@ -98,6 +101,12 @@ func look(canaries []canary, outputs []output) []sighting {
 	return seen
 }
 
+// allowed reports whether the table lets an input be there. The copies of records are records.
+func allowed(input string, o outlet) bool {
+	may := table[input].may
+	return slices.Contains(may, o) || o == copies && slices.Contains(may, records)
+}
+
 // judge returns what the table does not allow, once for each canary and outlet.
 func judge(seen []sighting) []leak {
 	type key struct {
@@ -107,7 +116,7 @@ func judge(seen []sighting) []leak {
 	told := make(map[key]bool)
 	var leaks []leak
 	for _, s := range seen {
-		if k := (key{s.canary, s.outlet}); !slices.Contains(table[s.input].may, s.outlet) && !told[k] {
+		if k := (key{s.canary, s.outlet}); !allowed(s.input, s.outlet) && !told[k] {
 			told[k] = true
 			leaks = append(leaks, leak{s.canary, s.outlet, s.name, s.around})
 		}

@@ -4,5 +4,5 @@
 // way, for any piece of a canary in a place where the table of inputs (table_test.go) does not allow it. It holds tests only.
 //
 // Limits: Linux, loopback alone. What nobody planted is not looked for: a new input of the sidecar needs a row of the table and a canary.
-// Memory and core files are not outputs. Nothing may import it; its tests import devissuer, broker/awstest and killswitch/bus/bustest.
+// Memory is no output: that nobody gets at it is tested by other means (memory_test.go). Nothing may import it; its tests import devissuer, broker/awstest and killswitch/bus/bustest.
 package hunt

@@ -14,16 +14,17 @@ import (
 func TestHunt(t *testing.T) {
 	for _, o := range []options{
 		{Level: "debug", Format: "json", Records: "out/records.jsonl", Payloads: true, central: true},
-		{Level: "debug", Format: "text", Records: "stdout", InTunnel: true},
+		{Level: "debug", Format: "text", Records: "stdout", InTunnel: true, Protocol: "grpc"},
+		{Level: "debug", Format: "json", Records: "stdout", Payloads: true, UpstreamProxy: true},
 	} {
 		t.Run(o.Format, func(t *testing.T) {
 			w := newWorld(t, o)
 			w.start(t)
 			w.drive(t)
 			w.revoke(t)
+			w.collectorsRefuse(t)
 			if o.central { // once is enough
 				w.levels(t)
-				w.refusedSpans(t)
 				w.mistakes(t)
 				w.commands(t)
 			}
@@ -31,12 +32,13 @@ func TestHunt(t *testing.T) {
 			w.stop(t)
 			if o.central {
 				w.audit(t)
+				w.replays(t)
 				w.sidecar(t, commands, 0, "quickstart", "--once")
 			}
 			w.gather(t)
 			seen := look(w.all(), w.outputs)
 			report(t, judge(seen))
-			flowed(t, seen)
+			flowed(t, o, seen)
 		})
 	}
 }
@@ -75,6 +77,8 @@ func (w *world) gather(t *testing.T) {
 	w.out(upstream, "requests", w.up.got.bytes())
 	w.out(issuer, "requests", w.issuer.got.bytes())
 	w.out(traces, "requests", w.collector.got.bytes())
+	w.out(copies, "requests", w.copies.got.bytes())
+	w.out(proxied, "requests", w.relay.got.bytes())
 	w.out(resolver, "queries", w.asked.bytes())
 	w.out(bus, "messages", w.bus.bytes())
 	w.out(records, "stdout", w.stdout.bytes())
@@ -98,6 +102,8 @@ func (w *world) gather(t *testing.T) {
 		switch {
 		case strings.HasPrefix(name, "records"):
 			o = records
+		case strings.HasSuffix(name, ".har"):
+			o = captures
 		case strings.HasPrefix(path, filepath.Join(w.dir, "out")+"/"+name):
 			o = tool // the CA's files
 		}
@@ -109,16 +115,27 @@ func (w *world) gather(t *testing.T) {
 	}
 }
 
+// carried is where inputs must have come, and carriedByProxy where there is an upstream proxy.
+var carried = map[string][]outlet{
+	"client secret": {issuer}, "workload token": {issuer}, "static secret": {upstream}, "token of an issuer": {upstream}, "session of Vault": {issuer},
+	"task token": {issuer}, "subject": {records, copies, issuer}, "tenant, agent, task, run": {records, traces}, "host": {records, copies, captures, resolver},
+	"path": {upstream, captures}, "query value": {upstream}, "header": {upstream}, "cookie": {upstream}, "tool's own credential": {upstream}, "body": {upstream},
+	"body, of `redactFields`": {upstream}, "body, of another type": {upstream}, "trailer": {upstream}, "frame of a WebSocket": {upstream, tool},
+	"answer": {tool}, "answer, body": {tool, captures}, "answer, of `redactFields`": {tool}, "key for the traces' collector": {traces}, "key for the records' collector": {copies}, "method": {upstream}, "relayed bytes": {upstream},
+}
+
+var carriedByProxy = map[string][]outlet{
+	"password for the upstream proxy": {proxied}, "host": {proxied, resolver}, "token of an issuer": {upstream}, "path": {upstream}, "relayed bytes": {upstream},
+}
+
 // flowed fails for an input that has not come where it must: a canary that nobody carried proves nothing.
-func flowed(t *testing.T, seen []sighting) {
+func flowed(t *testing.T, o options, seen []sighting) {
 	t.Helper()
-	for input, at := range map[string][]outlet{
-		"client secret": {issuer}, "workload token": {issuer}, "static secret": {upstream}, "token of an issuer": {upstream}, "session of Vault": {issuer},
-		"task token": {issuer}, "subject": {records, issuer}, "tenant, agent, task, run": {records, traces}, "host": {records, resolver},
-		"path": {upstream}, "query value": {upstream}, "header": {upstream}, "cookie": {upstream}, "tool's own credential": {upstream}, "body": {upstream},
-		"body, of `redactFields`": {upstream}, "body, of another type": {upstream}, "trailer": {upstream}, "frame of a WebSocket": {upstream, tool},
-		"answer": {tool}, "answer, body": {tool}, "answer, of `redactFields`": {tool}, "key for the collector": {traces}, "method": {upstream}, "relayed bytes": {upstream},
-	} {
+	must := carried
+	if o.UpstreamProxy {
+		must = carriedByProxy
+	}
+	for input, at := range must {
 		for _, o := range at {
 			if !slices.ContainsFunc(seen, func(s sighting) bool { return s.input == input && s.outlet == o }) {
 				t.Errorf("no %s came to the %s", input, o)

@@ -2,15 +2,12 @@ package hunt
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -92,36 +89,6 @@ func answerDNS(query []byte, asked *tape) []byte {
 	}
 	out, _ := m.Pack()
 	return out
-}
-
-// collector takes OTLP over HTTP, and refuses in words of its own while it is told to.
-type collector struct {
-	url     string
-	got     tape
-	spans   atomic.Int64 // requests that it took
-	refused atomic.Int64
-	refuse  atomic.Bool
-}
-
-func newCollector(t *testing.T, p *planted) *collector {
-	t.Helper()
-	c := new(collector)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := c.got.request(r)
-		if z, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
-			_, _ = io.Copy(&c.got, z)
-		}
-		if c.refuse.Load() {
-			w.Header().Set("X-Why", p.plant("answer of the collector", "header"))
-			http.Error(w, p.plant("answer of the collector", "body"), http.StatusBadRequest)
-			c.refused.Add(1)
-			return
-		}
-		c.spans.Add(1)
-	}))
-	t.Cleanup(srv.Close)
-	c.url = srv.URL
-	return c
 }
 
 // newTap passes connections on to a server, and notes what their clients say.

@@ -4,24 +4,27 @@ package hunt
 type outlet string
 
 const (
-	tool      outlet = "tool"        // what the tool gets: answers, refusals, the CA's files
-	upstream  outlet = "upstream"    // what the target of an allowed call gets
-	issuer    outlet = "issuer"      // what token endpoints, Vault, STS and GitHub's API get
-	records   outlet = "records"     // on stdout and in files, and what sidecar audit makes of them
-	payloads  outlet = "payload log" // the lines that log.payloads asks for
-	logs      outlet = "log"         // all others, at every level
-	traces    outlet = "traces"      // what the collector gets
+	tool      outlet = "tool"           // what the tool gets: answers, refusals, the CA's files
+	upstream  outlet = "upstream"       // what the target of an allowed call gets
+	issuer    outlet = "issuer"         // what token endpoints, Vault, STS and GitHub's API get
+	records   outlet = "records"        // on stdout and in files, and what sidecar audit makes of them
+	payloads  outlet = "payload log"    // the lines that log.payloads asks for
+	logs      outlet = "log"            // all others, at every level
+	copies    outlet = "record copies"  // what the collector of audit.otlp gets
+	captures  outlet = "captures"       // the files of audit.capture, and what sidecar replay serves of them
+	traces    outlet = "traces"         // what the collector gets
+	proxied   outlet = "upstream proxy" // the CONNECTs that it gets
 	metrics   outlet = "metrics"
 	admin     outlet = "probes"   // /healthz, /readyz and whatever else may be on that port
 	resolver  outlet = "resolver" // names that are asked for
 	bus       outlet = "bus"      // what the control plane gets
 	state     outlet = "state"    // files that the sidecar writes, records apart
-	commands  outlet = "commands" // sidecar check, explain and quickstart
+	commands  outlet = "commands" // sidecar check, explain, replay and quickstart
 	arguments outlet = "process"  // the process's command line and title
 	crash     outlet = "crash"    // what a dying process prints
 )
 
-var outlets = []outlet{tool, upstream, issuer, records, payloads, logs, traces, metrics, admin, resolver, bus, state, commands, arguments, crash}
+var outlets = []outlet{tool, upstream, issuer, records, copies, captures, payloads, logs, traces, proxied, metrics, admin, resolver, bus, state, commands, arguments, crash}
 
 // row is an input of the sidecar. It may be in these outlets and in no other.
 type row struct {
@@ -44,7 +47,9 @@ var groups = []group{
 		{"workload token", []outlet{issuer}, ""},
 		{"static secret", []outlet{upstream}, "headers, query, basic, placeholders"},
 		{"key of the sidecar's CA", []outlet{state}, "in `caStateDir` alone"},
-		{"key for the collector", []outlet{traces}, "a header of the request"},
+		{"key for the traces' collector", []outlet{traces}, "a header of the request"},
+		{"key for the records' collector", []outlet{copies}, "likewise"},
+		{"password for the upstream proxy", []outlet{proxied}, ""},
 		{"seed of NATS credentials", nil, "it signs"},
 		{"JWT of NATS credentials", []outlet{bus}, ""},
 		{"environment variable", nil, ""},
@@ -58,7 +63,8 @@ var groups = []group{
 		{"refresh token", nil, "not asked for and not used"},
 		{"parameter of an issuer's answer", []outlet{commands}, "type, lifetime and scope of a token, which `explain --exchange` shows"},
 		{"answer of an issuer", nil, "errors, descriptions, headers; only codes of the standards are kept"},
-		{"answer of the collector", nil, ""},
+		{"answer of a collector", nil, ""},
+		{"answer of the upstream proxy", nil, "but the number of its status"},
 	}},
 	{"Callers", []row{
 		{"task token", []outlet{issuer}, "all three parts; to be exchanged, or to log in with"},
@@ -69,27 +75,27 @@ var groups = []group{
 		{"other claim", []outlet{issuer}, "inside the token"},
 	}},
 	{"Requests", []row{
-		{"host", []outlet{records, payloads, resolver, upstream, traces, logs}, "traces: only if a rule of the manifest has it"},
+		{"host", []outlet{records, captures, payloads, resolver, upstream, proxied, traces, logs}, "traces: only if a rule of the manifest has it"},
 		{"host, refused", []outlet{records, tool}, "in the words of the refusal"},
 		{"host, malformed", nil, ""},
 		{"name in the TLS hello", nil, "that is not the CONNECT's"},
-		{"path", []outlet{upstream, payloads}, "records: the rule's pattern or a keyed hash"},
-		{"query name", []outlet{upstream, payloads}, ""},
-		{"query value", []outlet{upstream}, ""},
-		{"fragment", []outlet{upstream}, "which no request may have; taken for a part of the path"},
+		{"path", []outlet{upstream, payloads, captures}, "records: the rule's pattern or a keyed hash"},
+		{"query name", []outlet{upstream, payloads, captures}, ""},
+		{"query value", []outlet{upstream}, "captures: short ones and words, whose name is not a secret's, would be shown"},
+		{"fragment", []outlet{upstream, captures}, "which no request may have; taken for a part of the path"},
 		{"user info", nil, ""},
-		{"method", []outlet{upstream, records, payloads}, "traces: only the standard ones"},
+		{"method", []outlet{upstream, records, payloads, captures}, "traces: only the standard ones"},
 		{"header", []outlet{upstream}, "all that is not known to be harmless"},
-		{"header, harmless", []outlet{upstream, payloads}, "such as `User-Agent`"},
-		{"header name", []outlet{upstream, payloads}, ""},
+		{"header, harmless", []outlet{upstream, payloads, captures}, "such as `User-Agent`"},
+		{"header name", []outlet{upstream, payloads, captures}, ""},
 		{"cookie", []outlet{upstream}, ""},
-		{"cookie name", []outlet{upstream, payloads}, ""},
+		{"cookie name", []outlet{upstream, payloads, captures}, ""},
 		{"tool's own credential", []outlet{upstream}, "where no binding replaces it"},
 		{"proxy credential", nil, ""},
-		{"body", []outlet{upstream, payloads}, "JSON, forms, multipart, events, text: what no rule knows to be secret"},
+		{"body", []outlet{upstream, payloads, captures}, "JSON, forms, multipart, events, text: what no rule knows to be secret"},
 		{"body, of `redactFields`", []outlet{upstream}, "and fields with secret names"},
 		{"body, of another type", []outlet{upstream}, "binary, gRPC"},
-		{"media type", []outlet{upstream, payloads, records}, "without its parameters in records"},
+		{"media type", []outlet{upstream, payloads, captures, records}, "without its parameters in records"},
 		{"trailer", []outlet{upstream}, ""},
 		{"frame of a WebSocket", []outlet{upstream, tool}, "to and fro"},
 		{"relayed bytes", []outlet{upstream, tool}, "to and fro"},
@@ -97,9 +103,11 @@ var groups = []group{
 	}},
 	{"Answers", []row{
 		{"answer", []outlet{tool}, "reason phrase, headers, trailers, informational answers"},
-		{"answer, body", []outlet{tool, payloads}, "what no rule knows to be secret, and harmless headers"},
+		{"answer, body", []outlet{tool, payloads, captures}, "what no rule knows to be secret, and harmless headers"},
 		{"answer, of `redactFields`", []outlet{tool}, "and fields with secret names"},
 		{"malformed answer", nil, ""},
+		{"URL asked of a replay", []outlet{captures}, "in the words of its refusal"},
+		{"secret in a request to a replay", nil, "headers, body, what is no request"},
 		{"name in a certificate", nil, "of an upstream whose certificate is for something else"},
 	}},
 }

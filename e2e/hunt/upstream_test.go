@@ -115,7 +115,7 @@ func (u *target) stream(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// websocket shakes hands and sends back what it gets.
+// websocket shakes hands and sends back each short message that it gets. Those of clients are masked, with zeros here (RFC 6455, section 5.1).
 func (u *target) websocket(w http.ResponseWriter, r *http.Request) {
 	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	conn, rw, err := http.NewResponseController(w).Hijack()
@@ -125,7 +125,17 @@ func (u *target) websocket(w http.ResponseWriter, r *http.Request) {
 	defer func() { _ = conn.Close() }()
 	_, _ = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n",
 		base64.StdEncoding.EncodeToString(sum[:]))
-	_, _ = io.Copy(conn, io.TeeReader(rw, &u.got))
+	in := io.TeeReader(rw, &u.got)
+	for head := make([]byte, 6); ; {
+		if _, err := io.ReadFull(in, head); err != nil {
+			return
+		}
+		frame := append([]byte{head[0], head[1] & 0x7f}, make([]byte, head[1]&0x7f)...)
+		if _, err := io.ReadFull(in, frame[2:]); err != nil {
+			return
+		}
+		_, _ = conn.Write(frame)
+	}
 }
 
 // malformed are answers that no client may take, with a place for a canary.

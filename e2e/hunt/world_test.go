@@ -1,6 +1,7 @@
 package hunt
 
 import (
+	"cmp"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -26,7 +27,9 @@ import (
 // options are what differs between runs.
 type options struct {
 	Level, Format, Records string
+	Protocol               string // of OTLP
 	Payloads, InTunnel     bool
+	UpstreamProxy          bool
 	central                bool // a control plane over NATS
 	env                    []string
 }
@@ -39,7 +42,9 @@ type world struct {
 	tasks          *devissuer.Issuer
 	issuer         *authority
 	up             *target
-	collector      *collector
+	collector      *collector       // of traces
+	copies         *collector       // of records
+	relay          *relay           // an upstream proxy
 	centre         *bustest.Central // nil: none
 	asked, bus     tape
 	values         map[string]any
@@ -50,6 +55,7 @@ type world struct {
 	at             map[string]string // listeners
 	outputs        []output
 	task           string // a task token
+	given          bool   // it is run by another user than root
 }
 
 func newWorld(t *testing.T, o options) *world {
@@ -61,12 +67,16 @@ func newWorld(t *testing.T, o options) *world {
 	t.Cleanup(stop)
 	certs := newPKI(t)
 	w := &world{planted: new(planted), options: o, dir: t.TempDir(), tasks: tasks}
-	w.issuer, w.up, w.collector = newAuthority(t, w.planted, tasks), newTarget(t, w.planted, certs), newCollector(t, w.planted)
+	w.issuer, w.up = newAuthority(t, w.planted, tasks), newTarget(t, w.planted, certs)
+	w.collector, w.copies, w.relay = newCollector(t, w.planted), newCollector(t, w.planted), newRelay(t, w.planted)
 	w.write(t, "upstream-ca.pem", pemOf("CERTIFICATE", certs.cert.Raw))
 	w.values = map[string]any{
 		"Port": w.up.port, "Plain": w.up.plain, "Closed": closedPort(t), "Tasks": tasks.URL(), "Issuer": w.issuer.url, "Failing": failing,
-		"DNS": newDNS(t, &w.asked), "Collector": w.collector.url, "Protocol": "http/protobuf", "Records": o.Records, "Level": o.Level, "Format": o.Format,
-		"Payloads": o.Payloads, "InTunnel": o.InTunnel, "Comment": w.plant("comment in a file", "config"), "NATS": "",
+		"DNS": newDNS(t, &w.asked), "Collector": w.collector.url, "Protocol": cmp.Or(o.Protocol, "http/protobuf"), "Copies": w.copies.url, "Records": o.Records, "Level": o.Level, "Format": o.Format,
+		"Payloads": o.Payloads, "InTunnel": o.InTunnel, "Comment": w.plant("comment in a file", "config"), "NATS": "", "UpstreamProxy": "",
+	}
+	if o.UpstreamProxy {
+		w.values["UpstreamProxy"] = w.relay.url
 	}
 	if o.central {
 		w.centre = bustest.Start(t, 100*time.Millisecond)
@@ -125,7 +135,9 @@ func (w *world) secrets(t *testing.T, certs *pki) {
 	}
 	w.write(t, "secrets/mtls.crt", pemOf("CERTIFICATE", leaf.Certificate[0]))
 	w.write(t, "secrets/mtls.key", pemOf("PRIVATE KEY", der))
-	w.write(t, "secrets/collector", "X-Api-Key: "+w.plant("key for the collector", "collector")+"\n")
+	w.write(t, "secrets/collector", "X-Api-Key: "+w.plant("key for the traces' collector", "collector")+"\n")
+	w.write(t, "secrets/copies", "X-Api-Key: "+w.plant("key for the records' collector", "collector")+"\n")
+	w.write(t, "secrets/proxy", "hunt:"+w.plant("password for the upstream proxy", "proxy")+"\n")
 	w.write(t, "secrets/workload", w.mint(t, "workload token", "workload", map[string]any{"sub": "user", "aud": "authority"})) // the user whom awstest knows
 	w.write(t, "secrets/nats.creds", w.natsCredentials(t))
 }
@@ -211,6 +223,10 @@ func (w *world) start(t *testing.T) {
 	w.cmd = exec.Command(bin, "run", "--config", filepath.Join(w.dir, "sidecar.yaml"))
 	w.cmd.Env = append(w.environment(), w.env...)
 	w.cmd.Stdout, w.cmd.Stderr = &w.stdout, &w.stderr
+	w.cmd.Dir = w.dir // where a core would be
+	if w.given {
+		asNobody(w.cmd)
+	}
 	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

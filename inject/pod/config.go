@@ -166,6 +166,24 @@ func (in *injection) onlyOurTools(out object) {
 		}
 		section[at[1]] = kept
 	}
+	in.onlyOurCaptures(out)
+}
+
+// onlyOurCaptures leaves nothing to capture where no tool of the pod is listed.
+func (in *injection) onlyOurCaptures(out object) {
+	section, _ := out["audit"].(object)
+	capture, _ := section["capture"].(object)
+	tools, ok := capture["tools"].([]any)
+	if !ok {
+		return
+	}
+	kept := slices.DeleteFunc(tools, func(t any) bool {
+		name, ok := t.(string)
+		return ok && !slices.Contains(in.plan.tools, name)
+	})
+	if capture["tools"] = kept; len(kept) == 0 {
+		delete(section, "capture")
+	}
 }
 
 // identity makes the caller the pod's own service account, if the settings name no other issuer.

@@ -170,6 +170,9 @@ func TestConfigSays(t *testing.T) {
 	if len(s.Bindings) != 1 || s.Bindings[0].Name != "search" || len(s.Egress.Exempt) != 0 {
 		t.Errorf("bindings of other pods' tools: %+v %+v", s.Bindings, s.Egress.Exempt)
 	}
+	if c := s.Audit.Capture; !slices.Equal(c.Tools, []string{"mail"}) {
+		t.Errorf("captures %+v, expected mail's alone", c)
+	}
 	if s.Fence.Rules != config.FenceNetinit || s.Fence.ProbePort != PortProbe || s.Admin != "[::]:15020" || len(s.Listeners) != 8 {
 		t.Errorf("fence %+v, admin %s, listeners %+v", s.Fence, s.Admin, s.Listeners)
 	}

@@ -40,6 +40,7 @@ sidecarConfig:
     allowPrivate:
       - {prefix: 10.20.0.0/24, ports: [443], tools: [elsewhere]}
   intercept: {targets: [pinned.example, "*.seen.example"]}
+  audit: {capture: {dir: /var/lib/toolgate/captures, tools: [elsewhere, mail]}}
 `
 
 func testSettings(t testing.TB, text string) *settings.Settings {

@@ -138,3 +138,28 @@ matchExpressions:
     values:
       {{- concat (list "kube-system" "kube-node-lease" "kube-public" .Release.Namespace) .Values.injection.excludedNamespaces | uniq | toYaml | nindent 6 }}
 {{- end }}
+
+{{- /* Refuses files that a sidecar or gateway could not write, and more of them than its volume holds: the kubelet evicts a pod whose volume is
+too full. Call with (list where config). */}}
+{{- define "toolgate.written" -}}
+{{- $where := index . 0 }}{{- $audit := (index . 1).audit | default dict }}{{- $most := 0 }}
+{{- with $audit.output }}{{- if not (has . (list "stdout" "stderr")) }}
+{{- if not (hasPrefix "/var/lib/toolgate/" .) }}
+{{- fail (printf "%s.audit.output is %q, where nothing can be written; set stdout, or a file below /var/lib/toolgate/" $where .) }}
+{{- end }}
+{{- $rotate := $audit.rotate | default dict }}
+{{- if not $rotate.maxBytes }}
+{{- fail (printf "%s.audit.output is a file on a volume of 64 MiB; set audit.rotate.maxBytes and audit.rotate.keep, so that it fits" $where) }}
+{{- end }}
+{{- $most = mul (int64 $rotate.maxBytes) (add 1 (int64 ($rotate.keep | default 10))) }}
+{{- end }}{{- end }}
+{{- with $audit.capture }}
+{{- if not (hasPrefix "/var/lib/toolgate/" (toString .dir)) }}
+{{- fail (printf "%s.audit.capture.dir is %q, where nothing can be written; set a folder below /var/lib/toolgate/" $where (toString .dir)) }}
+{{- end }}
+{{- $most = add $most (mul (int64 (.maxFileBytes | default 16777216)) (len (.tools | default list))) }}
+{{- end }}
+{{- if gt (int64 $most) 67108864 }}
+{{- fail (printf "%s.audit may write %d bytes, and the volume has 67108864; set a smaller audit.rotate.maxBytes or keep, or audit.capture.maxFileBytes" $where (int64 $most)) }}
+{{- end }}
+{{- end }}

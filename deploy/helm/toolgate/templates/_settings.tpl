@@ -1,5 +1,6 @@
 {{- /* The injector's settings file. */}}
 {{- define "toolgate.settings" -}}
+{{- include "toolgate.written" (list "sidecar.config" .Values.sidecar.config) }}
 apiVersion: toolgate/v1
 kind: Injector
 sidecarImage: {{ include "toolgate.image" (list . .Values.sidecar.image) | quote }}

@@ -6,6 +6,7 @@ where gateway.config has its own. */}}
 
 {{- /* The gateway's config: what the values say, over what follows from the chart. It knows the tools of .Values.manifests. */}}
 {{- define "toolgate.gateway.config" -}}
+{{- include "toolgate.written" (list "gateway.config" .Values.gateway.config) }}
 {{- $v := .Values }}{{- $tools := keys $v.manifests | sortAlpha }}
 {{- if not $tools }}
 {{- fail "gateway.enabled needs the tools whose sidecars come, in manifests" }}

@@ -1,6 +1,7 @@
 {{- /* The config of a policy-injected sidecar: what the injector would make of one tool in explicit mode. Call with (list . name text). */}}
 {{- define "toolgate.policy.config" -}}
 {{- $v := (index . 0).Values }}{{- $tool := index . 1 }}
+{{- include "toolgate.written" (list "sidecar.config" $v.sidecar.config) }}
 {{- $given := deepCopy $v.sidecar.config }}
 {{- /* What is about tools that this sidecar has no manifest of would be a mistake to it. */}}
 {{- range $at := list (list "broker" "bindings") (list "egress" "allowPrivate") }}
@@ -12,6 +13,9 @@
 {{- end }}
 {{- $_ := set $section (index $at 1) $kept }}
 {{- end }}
+{{- end }}
+{{- with dig "audit" "capture" dict $given }}
+{{- if has $tool (.tools | default list) }}{{- $_ := set . "tools" (list $tool) }}{{- else }}{{- $_ := unset $given.audit "capture" }}{{- end }}
 {{- end }}
 {{- $issuer := dict "issuer" $v.cluster.issuer "jwksURL" $v.cluster.jwksURL "audiences" (list $v.sidecar.tokenAudience)
   "claims" (dict "tenant" "kubernetes.io.namespace" "agent" "kubernetes.io.serviceaccount.name" "task" "kubernetes.io.pod.name") }}
