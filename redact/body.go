@@ -39,7 +39,7 @@ func (p *pass) payload(contentType string, b []byte, complete bool) string {
 		return p.lines(b, complete)
 	case kindForm:
 		return p.form(string(b), complete)
-	case kindText, kindEvents, kindParts:
+	case kindText, kindTable, kindEvents, kindParts:
 		if !complete {
 			return p.fail(b)
 		}
@@ -60,6 +60,7 @@ const (
 	kindLines
 	kindForm
 	kindText
+	kindTable
 	kindEvents
 	kindParts
 )
@@ -88,12 +89,18 @@ func mediaKind(contentType string) (k kind, boundary string) {
 		return kindEvents, ""
 	case strings.HasPrefix(t, "multipart/") && params["boundary"] != "":
 		return kindParts, params["boundary"]
-	case strings.HasPrefix(t, "text/"), t == "application/xml", strings.HasSuffix(t, "+xml"), t == "application/yaml",
+	case tables[t] && params["header"] != "absent": // RFC 4180, section 3
+		return kindTable, ""
+	case strings.HasPrefix(t, "text/"), tables[t], t == "application/xml", strings.HasSuffix(t, "+xml"), t == "application/yaml",
 		t == "application/graphql", t == "application/javascript":
 		return kindText, ""
 	}
 	return kindOther, ""
 }
+
+// tables are the types of text that has columns.
+var tables = map[string]bool{"text/csv": true, "text/x-csv": true, "application/csv": true, "application/x-csv": true,
+	"text/comma-separated-values": true, "text/tab-separated-values": true}
 
 // value masks one JSON text.
 func (p *pass) value(b []byte) string {

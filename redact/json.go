@@ -103,11 +103,12 @@ func (w *walk) object(depth int) error {
 		w.at++
 		return nil
 	}
+	in := pair{base: len(w.kept)}
 	for {
 		if c != '"' {
 			return errJSON
 		}
-		if err := w.member(depth); err != nil {
+		if err := w.member(depth, &in); err != nil {
 			return err
 		}
 		if c, err = w.peek(); err != nil {
@@ -116,6 +117,9 @@ func (w *walk) object(depth int) error {
 		w.at++
 		switch c {
 		case '}':
+			if len(w.kept) > in.base {
+				w.relabel(in.base, in.label)
+			}
 			return nil
 		case ',':
 			c, err = w.peek()
@@ -129,7 +133,7 @@ func (w *walk) object(depth int) error {
 }
 
 // member masks a name, which can be data and hold a secret itself, and its value: whole if the name tells to.
-func (w *walk) member(depth int) error {
+func (w *walk) member(depth int, in *pair) error {
 	k, err := w.named()
 	if err != nil {
 		return err
@@ -139,14 +143,23 @@ func (w *walk) member(depth int) error {
 		return err
 	}
 	if k.mask != "" {
-		if _, err := w.peek(); err != nil {
+		switch c, err := w.peek(); {
+		case err != nil:
 			return err
+		case c == '"' && k.role == nameRole:
+			return w.maskName(k.mask, in)
 		}
 		return w.mask(k.mask)
 	}
 	if w.hasPaths() {
 		w.place = append(w.place, k.text)
 		defer func() { w.place = w.place[:len(w.place)-1] }()
+	}
+	switch k.role {
+	case nameRole:
+		return w.pairName(depth+1, in)
+	case valueRole:
+		return w.pairValue(depth+1, in)
 	}
 	return w.value(depth + 1)
 }
@@ -160,15 +173,16 @@ func (w *walk) array(depth int) error {
 	if err != nil {
 		return err
 	}
-	if c == ']' {
+	if w.opened(c); c == ']' {
 		w.at++
 		return nil
 	}
+	t := twin{base: len(w.kept)}
 	for n := 0; ; n++ {
 		if w.hasPaths() {
 			w.place = append(w.place, strconv.Itoa(n))
 		}
-		if err := w.value(depth + 1); err != nil {
+		if err := w.element(n, c, depth+1, &t); err != nil {
 			return err
 		}
 		if w.hasPaths() {
@@ -180,10 +194,20 @@ func (w *walk) array(depth int) error {
 		w.at++
 		switch c {
 		case ']':
+			if len(w.kept) > t.base {
+				w.relabel(t.base, t.label)
+			}
 			return nil
 		case ',':
+			if len(w.kept) > t.base {
+				w.drop(t.base)
+			}
+			c, err = w.peek()
 		default:
 			return errJSON
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
@@ -196,12 +220,17 @@ func (w *walk) mask(with string) error {
 	if err := w.skipValue(); err != nil {
 		return err
 	}
+	w.stand(with, start, w.at)
+	return nil
+}
+
+// stand writes what stands for the value that was read at this place.
+func (w *walk) stand(with string, from, to int) {
 	if w.marks != nil && w.src == nil { // of a stream the value is not there any more, and has no stand-ins
-		w.quote(w.keepType(with, w.buf[start:w.at]))
-		return nil
+		w.quote(w.keepType(with, w.buf[from:to]))
+		return
 	}
 	w.quote(w.count(with))
-	return nil
 }
 
 // text masks a string that is a value.

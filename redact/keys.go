@@ -4,6 +4,7 @@ package redact
 type key struct {
 	text  string
 	mask  string // the placeholder for its value, or ""
+	role  role   // what it says of other members
 	tells bool   // package detect looks at values differently under this name
 }
 
@@ -33,7 +34,7 @@ func (w *walk) named() (*key, error) {
 		v = w.quick(raw, s, nil)
 	}
 	text := w.unquoted()
-	k := &key{text: text, mask: w.s.mask(text), tells: w.detectors().Tells(text)}
+	k := &key{text: text, mask: w.s.mask(text), role: roleOf(text), tells: w.detectors().Tells(text)}
 	if v == quiet && len(raw) <= maxKey && len(w.keys) < maxKeys {
 		if w.keys == nil {
 			w.keys = make(map[string]*key, 16)

@@ -31,6 +31,7 @@ type reader struct {
 	err      error // of src
 	cut      int   // one more than where a number begins that reaches to the end of a stream; 0 for none
 	skipping bool  // what is read is not wanted
+	holding
 }
 
 const (
@@ -41,7 +42,7 @@ const (
 
 // flush copies what stands before a place and was not copied.
 func (r *reader) flush(to int) {
-	if r.done < to && !r.skipping {
+	if r.done < to && !r.skipping && !r.muted {
 		r.room()
 		r.out = append(r.out, r.buf[r.done:to]...)
 	}
@@ -62,6 +63,10 @@ func (r *reader) replace(text string) {
 }
 
 func (r *reader) quote(text string) {
+	if r.muted {
+		r.done = r.at
+		return
+	}
 	r.room()
 	if unescaped(text) {
 		r.out = append(append(append(r.out, '"'), text...), '"')
@@ -111,9 +116,10 @@ func (r *reader) more() bool {
 
 // write gives out what was copied, if it is so much.
 func (r *reader) write(least int) error {
-	if len(r.out) < least {
+	if len(r.out) < least || r.waiting > 0 && len(r.out) < maxHeld {
 		return nil
 	}
+	r.settle()
 	_, err := r.dst.Write(r.out)
 	r.out = r.out[:0]
 	return err

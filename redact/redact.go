@@ -153,8 +153,9 @@ type pass struct {
 	counts map[string]int
 	failed bool
 
-	keys  map[string]*key // names that were seen and are harmless
-	found []detect.Span   // room
+	keys   map[string]*key  // names that were seen and are harmless
+	found  []detect.Span    // room
+	labels map[string]label // names that were seen as values
 
 	joins            *joins // while an event is masked
 	marks            *marks // nil: placeholders stay

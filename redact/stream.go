@@ -107,6 +107,8 @@ func (p *pass) copy(w io.Writer, r io.Reader, k kind, boundary string) error {
 		})
 	case kindText:
 		return (&freeText{pass: p}).copy(w, r)
+	case kindTable:
+		return (&table{freeText: freeText{pass: p}}).copy(w, r)
 	case kindEvents:
 		return (&events{pass: p}).copy(w, r)
 	case kindParts:
@@ -152,9 +154,15 @@ func (p *pass) lineStream(w io.Writer, r io.Reader, ends string, mask func([]byt
 // jsonStream masks one JSON value of any length.
 func (p *pass) jsonStream(out io.Writer, r io.Reader) error {
 	w := walk{pass: p, reader: reader{src: r, dst: out}}
+	defer func() {
+		for range w.settled {
+			p.count(maskCredential)
+		}
+	}()
 	if err := w.document(); err != nil {
 		if errors.Is(err, errEnd) {
 			w.flush(w.sure()) // what stands before was looked at
+			w.settle()        // the name may have been to come
 			err = errors.Join(err, w.write(0))
 		}
 		return err

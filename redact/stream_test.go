@@ -197,6 +197,7 @@ func TestStreamCut(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":1,"b":"gh` + `p_0123456789abcdefABCDEF0123456789abcd","c":"` + marker: `{"a":1,"b":"[REDACTED:token]","c":[unparsed `,
 		`{"customer_email":["` + marker:                                             `{"customer_email":[unparsed `,
+		`{"a":1,"value":"x","z":"` + marker:                                         `{"a":1,"value":"[REDACTED:credential]","z":[unparsed `,
 		`[1,"x", 12`:                                                                `[1,"x",[unparsed `,
 		`{"a":"` + strings.Repeat(marker, 10000):                                    `{"a":[unparsed `,
 	} {
