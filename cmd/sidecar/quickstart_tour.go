@@ -215,7 +215,9 @@ func (t *tour) theKillSwitch(ctx context.Context) (string, error) {
 	began := time.Now()
 	_, err = io.Copy(io.Discard, stream)
 	cut := time.Since(began)
-	t.tool.CloseIdleConnections() // the tunnel of the stream is being reset, and a new call is to have one of its own
+	// The tunnels from before are being reset, some of them perhaps not idle yet: a new call is to have one of its own.
+	t.tool.CloseIdleConnections()
+	t.tool.Transport = t.tool.Transport.(*http.Transport).Clone()
 	if err == nil {
 		return name, fmt.Errorf("the stream ended as if it were complete")
 	}
