@@ -228,7 +228,15 @@ func TestKillClosesCertifiedConnections(t *testing.T) {
 		return n.last(t, "bound.ok.test").conn, n.last(t, "pass.ok.test").conn
 	}
 	first, second := conns()
-	if a, b := conns(); a != first || b != second {
+	kept := false
+	for range 20 { // a connection may be taken back a moment after the answer
+		a, b := conns()
+		if kept = a == first && b == second; kept {
+			break
+		}
+		first, second = a, b
+	}
+	if !kept {
 		t.Fatal("connections are not kept at all")
 	}
 	l.revoke(killswitch.Selector{Host: []string{"pass.ok.test"}})
