@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/netip"
 	"time"
 
 	"github.com/miekg/dns"
@@ -21,9 +20,6 @@ type stub struct {
 	proxy    *Proxy
 	listener string
 }
-
-// placeholder is the address of every allowed name. It leads nowhere, should a connection to it not be redirected.
-var placeholder = netip.MustParseAddr("192.0.2.1")
 
 const (
 	stubTTL     = 30 // seconds
@@ -83,7 +79,7 @@ func (s *stub) answer(m, q *dns.Msg) int {
 	if question.Qtype == dns.TypeA {
 		m.Answer = []dns.RR{&dns.A{
 			Hdr: dns.RR_Header{Name: question.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: stubTTL},
-			A:   placeholder.AsSlice(),
+			A:   egress.Placeholder.AsSlice(),
 		}}
 	}
 	return dns.RcodeSuccess

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/toolgate/toolgate/egress"
 )
 
 // startStub serves DNS beside a lab, for the lab's tool.
@@ -66,7 +68,7 @@ func TestNamesAreAnsweredForTheAllowedOnly(t *testing.T) {
 				t.Errorf("%s %s %s: %v", network, c.name, dns.TypeToString[c.kind], res)
 			}
 			for _, rr := range res.Answer {
-				if a, ok := rr.(*dns.A); !ok || a.A.String() != placeholder.String() {
+				if a, ok := rr.(*dns.A); !ok || a.A.String() != egress.Placeholder.String() {
 					t.Errorf("%s %s: %v", network, c.name, rr)
 				}
 			}
@@ -75,7 +77,7 @@ func TestNamesAreAnsweredForTheAllowedOnly(t *testing.T) {
 	if asked := l.names.asked(); len(asked) != 0 {
 		t.Errorf("a query left the pod: %v", asked)
 	}
-	if !netip.MustParsePrefix("192.0.2.0/24").Contains(placeholder) {
+	if !netip.MustParsePrefix("192.0.2.0/24").Contains(egress.Placeholder) {
 		t.Error("the placeholder could be somebody's address")
 	}
 }

@@ -98,7 +98,8 @@ func TestWebSockets(t *testing.T) {
 				}
 				defer func() { _ = c.CloseNow() }()
 				agreed := strings.Contains(res.Header.Get("Sec-WebSocket-Extensions"), "permessage-deflate")
-				if agreed != (compression != websocket.CompressionDisabled) || c.Subprotocol() != "echo" {
+				wanted := compression != websocket.CompressionDisabled && way.host != boundHost // a coded message could repeat the credential unseen
+				if agreed != wanted || c.Subprotocol() != "echo" {
 					t.Errorf("agreed on %v", res.Header)
 				}
 				converse(ctx, t, c)
