@@ -35,17 +35,7 @@ var (
 	killswitchBinary = sync.OnceValues(func() (string, error) { return build("killswitch") })
 )
 
-func build(name string) (string, error) {
-	if err := sources.Note(".."); err != nil {
-		return "", err
-	}
-	bin := filepath.Join(binDir, name)
-	out, err := exec.Command("go", "build", "-o", bin, "github.com/toolgate/toolgate/cmd/"+name).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return bin, nil
-}
+func build(name string) (string, error) { return sources.Build("..", binDir, name) }
 
 // missing skips the test, or fails it where everything is meant to be installed.
 func missing(t *testing.T, what string) {

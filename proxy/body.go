@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 	"sync"
@@ -50,7 +49,7 @@ type requestBody struct {
 func (b *requestBody) open(r *http.Request) {
 	b.in, b.none, b.whole, b.from, b.length = r.Body, r.ContentLength == 0, r.ContentLength == 0, r.Trailer, r.ContentLength
 	b.expect = httpguts.HeaderValuesContainsToken(r.Header["Expect"], "100-continue")
-	if described(r.Header.Get("Content-Type")) {
+	if described(mediaType(r.Header.Get("Content-Type"))) {
 		b.tee.open(maxCapture, nil)
 	}
 	for name := range r.Trailer {
@@ -142,7 +141,7 @@ func (c *call) describeInput(to *client) {
 	defer b.mu.Unlock()
 	c.rec.BytesOut += b.tee.n // a WebSocket has counted its own
 	c.rec.InputType = mediaType(to.r.Header.Get("Content-Type"))
-	if len(b.tee.kept) > 0 && b.whole && b.tee.all() && described(to.r.Header.Get("Content-Type")) {
+	if len(b.tee.kept) > 0 && b.whole && b.tee.all() && described(c.rec.InputType) {
 		c.rec.InputShape = redact.Shape(b.tee.kept, c.tool.InputFields)
 	}
 }
@@ -156,11 +155,7 @@ func (b *requestBody) taken() (t tee, whole bool) {
 	return t, whole
 }
 
-// described reports whether a body of this media type can be told by its fields.
-func described(contentType string) bool {
-	if contentType == "" {
-		return false
-	}
-	t, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (t == "application/json" || t == "application/x-www-form-urlencoded" || strings.HasSuffix(t, "+json"))
+// described reports whether a body of this media type, as mediaType gives it, can be told by its fields.
+func described(t string) bool {
+	return t == "application/json" || t == "application/x-www-form-urlencoded" || strings.HasSuffix(t, "+json")
 }

@@ -23,7 +23,7 @@ func (c *call) intend(contentType string, body []byte) error {
 	intent := c.rec
 	intent.Kind, intent.Decision = audit.KindIntent, "allow"
 	intent.InputType = mediaType(contentType)
-	if len(body) > 0 && len(body) <= maxCapture && described(contentType) {
+	if len(body) > 0 && len(body) <= maxCapture && described(intent.InputType) {
 		intent.InputShape = redact.Shape(body, c.tool.InputFields)
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, intentWait)
@@ -50,6 +50,7 @@ func unrecorded(err error) *Denial {
 	return deny(NotReady, "The call could not be recorded before it is made, and this tool has side effects.", err)
 }
 
+// mediaType returns a Content-Type without its parameters, in lower case, or nothing of one that cannot be read.
 func mediaType(contentType string) string {
 	if contentType == "" || contentType == "application/json" {
 		return contentType

@@ -3,8 +3,6 @@ package hunt
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -27,17 +25,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-var sidecarBinary = sync.OnceValues(func() (string, error) {
-	if err := sources.Note("../.."); err != nil {
-		return "", err
-	}
-	bin := filepath.Join(binDir, "sidecar")
-	out, err := exec.Command("go", "build", "-o", bin, "github.com/toolgate/toolgate/cmd/sidecar").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return bin, nil
-})
+var sidecarBinary = sync.OnceValues(func() (string, error) { return sources.Build("../..", binDir, "sidecar") })
 
 // eventually polls until cond holds.
 func eventually(t *testing.T, what string, cond func() bool) {

@@ -1,4 +1,4 @@
-// Package sources tells the go command what a test depends on that builds the binaries itself: its cache of results knows what a test
+// Package sources builds the binaries that a test runs, and tells the go command what the test depends on: its cache of results knows what a test
 // opened or looked at, not what a subprocess did.
 //
 // Limits: only what a test itself calls counts; TestMain is before the go command's watch.
@@ -7,8 +7,10 @@
 package sources
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -28,4 +30,18 @@ func Note(root string) error {
 		}
 		return nil
 	})
+}
+
+// Build notes the sources below root and builds the command of this name, such as "sidecar", in the folder dir. It returns the
+// binary's path. Its error has what the go command said.
+func Build(root, dir, name string) (string, error) {
+	if err := Note(root); err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, name)
+	out, err := exec.Command("go", "build", "-o", bin, "github.com/toolgate/toolgate/cmd/"+name).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return bin, nil
 }
