@@ -100,10 +100,11 @@ func (c *call) finish() {
 	}
 	c.rec.Total = time.Since(c.rec.Time)
 	c.rec.DialAttempts = int(c.attempts.Dialed.Load())
+	// The record comes last: whoever has seen it finds the call in the metrics, its spans and its capture.
 	c.proxy.metrics.count(&c.rec, c.exemplar())
-	c.proxy.audit.Write(c.rec)
-	c.captured()
 	c.span.End(&c.rec)
+	c.captured()
+	c.proxy.audit.Write(c.rec)
 }
 
 // finishUnlessHanded is what the handler defers: a tunnel goes on when its handler has returned, and is finished by
