@@ -2,10 +2,13 @@ package central_test
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/toolgate/toolgate/killswitch"
 	"github.com/toolgate/toolgate/killswitch/bus"
@@ -36,7 +39,10 @@ func TestLargeCheckpoint(t *testing.T) {
 		a.stop()
 		b.stop()
 	}
+	written := l.checkpoints()
+	before, _ := written()
 	last := l.ready(l.service(nil))
+	eventually(t, "a whole checkpoint of the last replica", func() bool { now, whole := written(); return whole && now > before })
 	keys, err := ledger.ParseKeys(l.signer.PublicKey())
 	check(t, err)
 	kill := killswitch.New(time.Minute, "nats")
@@ -53,4 +59,26 @@ func TestLargeCheckpoint(t *testing.T) {
 	defer source.Close()
 	eventually(t, "the sidecar has them all", func() bool { return source.View().Revision == n && kill.Status().Active == n })
 	check(t, last.Ready())
+}
+
+// checkpoints returns a function that reports the newest message of the checkpoints' stream, and whether it is one's last part.
+func (l *lab) checkpoints() func() (sequence uint64, whole bool) {
+	l.Helper()
+	conn, err := l.server.Connect()
+	check(l, err)
+	l.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	check(l, err)
+	return func() (uint64, bool) {
+		l.Helper()
+		stream, err := js.Stream(l.Context(), bus.CheckpointStream)
+		check(l, err)
+		m, err := stream.GetLastMsgForSubject(l.Context(), bus.SubjectCheckpoint)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return 0, false
+		}
+		check(l, err)
+		number, count, ok := bus.PartOf(m.Header)
+		return m.Sequence, ok && number == count
+	}
 }
