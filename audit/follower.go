@@ -284,7 +284,18 @@ func (f *Follower) save(p *place) error {
 		return err
 	}
 	next := f.state + ".new"
-	if err := os.WriteFile(next, b, 0o600); err != nil {
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	o, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // never through a link that somebody has put there
+	if err != nil {
+		return err
+	}
+	if _, err := o.Write(b); err != nil {
+		_ = o.Close()
+		return err
+	}
+	if err := o.Close(); err != nil {
 		return err
 	}
 	return os.Rename(next, f.state)

@@ -210,3 +210,22 @@ func TestFollowerBatch(t *testing.T) {
 		}
 	}
 }
+
+// TestFollowerIgnoresPlantedLinks: whoever may write the folder cannot have the state written over another file.
+func TestFollowerIgnoresPlantedLinks(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "records.jsonl"), filepath.Join(t.TempDir(), "other")
+	for name, text := range map[string]string{path: "one\ntwo\n", other: "kept"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(other, filepath.Join(dir, ".records.jsonl.shipped.new")); err != nil {
+		t.Fatal(err)
+	}
+	sameLines(t, "the lines", take(t, follow(t, path), 9), []string{"one", "two"})
+	if b, err := os.ReadFile(other); err != nil || string(b) != "kept" {
+		t.Errorf("the other file has %q, %v", b, err)
+	}
+	sameLines(t, "what is remembered", take(t, follow(t, path), 9), nil)
+}

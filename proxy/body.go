@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/toolgate/toolgate/fixture"
+	"github.com/toolgate/toolgate/prefix"
 	"github.com/toolgate/toolgate/redact"
 )
 
@@ -39,9 +40,9 @@ type requestBody struct {
 	sent    chan struct{} // closed when instead has been read to its end
 
 	mu     sync.Mutex
-	tee    tee  // of what came from the client
-	whole  bool // the end was reached
-	closed bool // by the transport
+	start  prefix.Buffer // of what came from the client
+	whole  bool          // the end was reached
+	closed bool          // by the transport
 	err    error
 }
 
@@ -50,7 +51,7 @@ func (b *requestBody) open(r *http.Request) {
 	b.in, b.none, b.whole, b.from, b.length = r.Body, r.ContentLength == 0, r.ContentLength == 0, r.Trailer, r.ContentLength
 	b.expect = httpguts.HeaderValuesContainsToken(r.Header["Expect"], "100-continue")
 	if described(mediaType(r.Header.Get("Content-Type"))) {
-		b.tee.open(maxCapture, nil)
+		b.start.Open(maxCapture, nil)
 	}
 	for name := range r.Trailer {
 		if !forbiddenTrailer(name) {
@@ -90,8 +91,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tee.write(p[:n])
-	if b.tee.n == b.length {
+	b.start.Add(p[:n])
+	if b.start.N() == b.length {
 		b.whole = true // HTTP/1 tells the end only when asked once more, which nobody need do
 	}
 	if err == io.EOF {
@@ -102,7 +103,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	} else if err != nil && !b.closed {
 		b.err = err
 	}
-	_, _ = b.fixture.Write(p[:n]) // it never fails
+	b.fixture.Add(p[:n])
 	if b.whole {
 		b.fixture.End()
 	}
@@ -139,20 +140,18 @@ func (c *call) describeInput(to *client) {
 	b := &to.body
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c.rec.BytesOut += b.tee.n // a WebSocket has counted its own
+	c.rec.BytesOut += b.start.N() // a WebSocket has counted its own
 	c.rec.InputType = mediaType(to.r.Header.Get("Content-Type"))
-	if len(b.tee.kept) > 0 && b.whole && b.tee.all() && described(c.rec.InputType) {
-		c.rec.InputShape = redact.Shape(b.tee.kept, c.tool.InputFields)
+	if c.rec.InputShape == nil && len(b.start.Kept()) > 0 && b.whole && b.start.All() && described(c.rec.InputType) {
+		c.rec.InputShape = redact.Shape(b.start.Kept(), c.tool.InputFields)
 	}
 }
 
 // taken returns what is kept of the body, and ends the keeping.
-func (b *requestBody) taken() (t tee, whole bool) {
+func (b *requestBody) taken() (start prefix.Buffer, whole bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t, whole = b.tee, b.whole
-	b.tee = tee{n: t.n}
-	return t, whole
+	return b.start.Take(), b.whole
 }
 
 // described reports whether a body of this media type, as mediaType gives it, can be told by its fields.

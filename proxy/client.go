@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/toolgate/toolgate/prefix"
 )
 
 const (
@@ -36,7 +38,7 @@ type client struct {
 
 	logged  bool           // the log asks for the bodies
 	res     *http.Response // the upstream's; nil: there is none
-	back    tee            // of what the tool gets of its body
+	back    prefix.Buffer  // of what the tool gets of its body
 	arrived bool           // that body was read to its end
 
 	informing sync.Mutex

@@ -24,7 +24,8 @@ func (c *call) intend(contentType string, body []byte) error {
 	intent.Kind, intent.Decision = audit.KindIntent, "allow"
 	intent.InputType = mediaType(contentType)
 	if len(body) > 0 && len(body) <= maxCapture && described(intent.InputType) {
-		intent.InputShape = redact.Shape(body, c.tool.InputFields)
+		c.rec.InputShape = redact.Shape(body, c.tool.InputFields) // the call's record has the same
+		intent.InputShape = c.rec.InputShape
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, intentWait)
 	defer cancel()

@@ -10,10 +10,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolgate/toolgate/prefix"
 	"github.com/toolgate/toolgate/redact"
 )
 
 const (
+	// maxCapture is how much of a body is kept to describe it.
+	maxCapture = 64 << 10
 	// maxLogged is how much text of a body a line has. Container runtimes split lines at 16 KiB, and half a line is no JSON.
 	maxLogged = 8 << 10
 	// maxCopied bounds the bytes of all bodies that wait to be logged.
@@ -28,12 +31,12 @@ const (
 
 // logged is what the logging of bodies may take in all.
 type logged struct {
-	copies  copies
+	copies  prefix.Budget
 	masking chan struct{} // holds one for each that is being masked, which costs more than it keeps
 }
 
 func (l *logged) begin() {
-	l.copies.max, l.masking = maxCopied, make(chan struct{}, runtime.GOMAXPROCS(0))
+	l.copies.Max, l.masking = maxCopied, make(chan struct{}, runtime.GOMAXPROCS(0))
 }
 
 // keepPayloads makes the call keep what its log lines need, where the config asks for them.
@@ -41,7 +44,7 @@ func (c *call) keepPayloads(to *client) {
 	to.logged = c.gates.snapshot.Log.Payloads && c.proxy.log.Enabled(context.Background(), slog.LevelInfo)
 	if to.logged && legible(to.r.Header) {
 		to.body.mu.Lock()
-		to.body.tee.open(maxCapture, &c.proxy.logged.copies)
+		to.body.start.Open(maxCapture, &c.proxy.logged.copies)
 		to.body.mu.Unlock()
 	}
 }
@@ -49,7 +52,7 @@ func (c *call) keepPayloads(to *client) {
 // keepResponse does so for the response.
 func (c *call) keepResponse(to *client, res *http.Response) {
 	if to.logged && legible(res.Header) && res.StatusCode != http.StatusPartialContent {
-		to.back.open(maxCapture, &c.proxy.logged.copies)
+		to.back.Open(maxCapture, &c.proxy.logged.copies)
 	}
 }
 
@@ -73,8 +76,8 @@ func (k *client) deliver() {
 // logPayloads prints the bodies of a call that has ended, however it ended, in their redacted form. Of a WebSocket there is none.
 func (c *call) logPayloads(to *client) {
 	request, whole := to.body.taken()
-	defer request.close()
-	defer to.back.close()
+	defer request.Drop()
+	defer to.back.Drop()
 	if !to.logged || c.rec.Status == http.StatusSwitchingProtocols {
 		return
 	}
@@ -88,7 +91,7 @@ func (c *call) logPayloads(to *client) {
 }
 
 // logPayload prints one line, and adds to the record what it masked.
-func (c *call) logPayload(direction string, h http.Header, t *tee, whole bool, more ...slog.Attr) {
+func (c *call) logPayload(direction string, h http.Header, b *prefix.Buffer, whole bool, more ...slog.Attr) {
 	attrs := append(make([]slog.Attr, 0, 16), slog.String("decision_id", c.rec.ID), slog.String("tool", c.tool.Name), slog.String("direction", direction))
 	attrs = append(append(attrs, more...), slog.Attr{Key: "header", Value: redact.HeadersOnce(h)})
 	if kind := mediaType(h.Get("Content-Type")); kind != "" {
@@ -96,14 +99,14 @@ func (c *call) logPayload(direction string, h http.Header, t *tee, whole bool, m
 	}
 	body, status, cut := slog.Attr{}, redact.StatusNone, false
 	switch {
-	case t.short:
-		status, body = redact.StatusFailedClosed, slog.String("body", fmt.Sprintf("[%d bytes, not kept]", t.n))
+	case b.Short():
+		status, body = redact.StatusFailedClosed, slog.String("body", fmt.Sprintf("[%d bytes, not kept]", b.N()))
 		c.proxy.metrics.notRedacted(noMemory)
-	case t.n > 0 && t.limit == 0:
-		status, body = redact.StatusFailedClosed, slog.String("body", fmt.Sprintf("[%d bytes, not read]", t.n))
+	case b.N() > 0 && !b.Opened():
+		status, body = redact.StatusFailedClosed, slog.String("body", fmt.Sprintf("[%d bytes, not read]", b.N()))
 		c.proxy.metrics.notRedacted(notReadable)
 	default:
-		e := c.tool.Scrubber.Excerpt(h.Get("Content-Type"), strings.Join(h["Content-Encoding"], ","), t.kept, whole && t.all(), maxLogged)
+		e := c.tool.Scrubber.Excerpt(h.Get("Content-Type"), strings.Join(h["Content-Encoding"], ","), b.Kept(), whole && b.All(), maxLogged)
 		status, cut, body = e.Status, e.Cut || !whole, slog.Any("body", e)
 		if status == redact.StatusFailedClosed {
 			c.proxy.metrics.notRedacted(notReadable)
@@ -116,7 +119,7 @@ func (c *call) logPayload(direction string, h http.Header, t *tee, whole bool, m
 		status = partial
 	}
 	c.rec.RedactionStatus, c.rec.RedactionCut, c.rec.RedactionRules = worse(c.rec.RedactionStatus, status), c.rec.RedactionCut || cut, redact.Ruleset()
-	attrs = append(attrs, slog.Int64("bytes", t.n), slog.Bool("truncated", cut), slog.String("redaction", status), body)
+	attrs = append(attrs, slog.Int64("bytes", b.N()), slog.Bool("truncated", cut), slog.String("redaction", status), body)
 	c.proxy.log.LogAttrs(context.Background(), slog.LevelInfo, "payload", attrs...)
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/toolgate/toolgate/prefix"
 )
 
 // planted are secrets by vendor's form, by name, by checksum and by the manifest; none is real.
@@ -184,7 +186,7 @@ func TestPayloadsOfLongBodies(t *testing.T) {
 			}
 		}
 	}
-	if n := l.proxy.logged.copies.held.Load(); n != 0 {
+	if n := l.proxy.logged.copies.Held(); n != 0 {
 		t.Errorf("%d bytes of bodies are still held", n)
 	}
 	l.noSecrets("long")
@@ -313,7 +315,9 @@ func TestPayloadsWithoutMemory(t *testing.T) {
 		w.Header().Set("Content-Type", "text/plain")
 		_, _ = io.Copy(w, r.Body)
 	})
-	l.proxy.logged.copies.held.Store(maxCopied)
+	var others prefix.Buffer
+	others.Open(maxCopied, &l.proxy.logged.copies)
+	others.Add(make([]byte, maxCopied))
 	res, err := l.client(l.token, false).Post(l.url("https", "ruled.ok.test", "/ok/x"), "text/plain", strings.NewReader("some text"))
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +333,7 @@ func TestPayloadsWithoutMemory(t *testing.T) {
 	if err != nil || !strings.Contains(text, `toolgate_redaction_failures_total{reason="memory"} 2`) {
 		t.Errorf("not counted: %v", err)
 	}
-	if held := l.proxy.logged.copies.held.Load(); held != maxCopied {
+	if held := l.proxy.logged.copies.Held(); held != maxCopied {
 		t.Errorf("%d bytes too many are given back", maxCopied-held)
 	}
 }

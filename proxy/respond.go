@@ -90,7 +90,7 @@ func (c *call) copyBody(ctx context.Context, to *client, body io.Reader, dog *wa
 				return clientError{werr}
 			}
 			c.rec.BytesIn += int64(n)
-			to.back.write(buf[:n])
+			to.back.Add(buf[:n])
 			if flush {
 				if ferr := to.rc.Flush(); ferr != nil {
 					return clientError{ferr}
