@@ -1,8 +1,11 @@
 package broker
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -48,9 +51,9 @@ func (c *Credential) echo() *known.Set {
 const echoed = "[REDACTED:credential]"
 
 // ScrubHeader replaces the credential's values, in each form that package known knows, wherever they stand in the header values
-// of a response, and returns how often it did.
+// of a response, leaves out fields whose name has one of them in it, and returns how often it did either.
 func (c *Credential) ScrubHeader(h http.Header) int {
-	n, set := 0, c.echo()
+	n, set := c.dropNames(h), c.echo()
 	var spans []detect.Span
 	for _, values := range h {
 		for i, v := range values {
@@ -66,6 +69,34 @@ func (c *Credential) ScrubHeader(h http.Header) int {
 		n += scrubShort(h, e)
 	}
 	return n
+}
+
+// dropNames leaves out fields that tell a value by their name. Nothing that looks like a name could stand in its place.
+func (c *Credential) dropNames(h http.Header) int {
+	n := 0
+	for name := range h {
+		if inName(name, c.value) || slices.ContainsFunc(c.echoes, func(e redact.Secret) bool { return inName(name, e) }) {
+			delete(h, name)
+			n++
+		}
+	}
+	return n
+}
+
+// inName reports whether a field's name has a secret in it. Names lose their case on the way (RFC 9110, section 5.1), so that none of the
+// forms is found as it was; these are the ones whose characters a name may have.
+func inName(name string, s redact.Secret) bool {
+	secret := s.Reveal()
+	if len(secret) < known.MinLength || len(name) < len(secret) {
+		return false
+	}
+	name = strings.ToLower(name)
+	for _, form := range []string{secret, url.PathEscape(secret), url.QueryEscape(secret), hex.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret))} {
+		if strings.Contains(name, strings.ToLower(form)) {
+			return true
+		}
+	}
+	return false
 }
 
 // cover writes one placeholder for spans that overlap or touch at both ends.

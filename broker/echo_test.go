@@ -36,3 +36,20 @@ func TestScrubForms(t *testing.T) {
 		}
 	}
 }
+
+// TestScrubNames: a field whose name tells the credential is left out, and no other.
+func TestScrubNames(t *testing.T) {
+	for _, secret := range []string{"eyJ-Token_9.xyz~", "dG9-rZW4="} {
+		c := newCredential(Ref{}, "Authorization", "Bearer ", secret)
+		h := http.Header{}
+		for _, name := range []string{secret, "X-Echo-" + secret + "-End", url.QueryEscape(secret), hex.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret))} {
+			h.Set(name, "1")
+			h[strings.ToLower(name)] = nil // as a trailer is before it comes
+		}
+		all := len(h)
+		h["Etag"], h["X-"+strings.Repeat("a", 40)] = []string{"1"}, []string{"1"}
+		if n := c.ScrubHeader(h); n != all || len(h) != 2 {
+			t.Errorf("%s: %d of %d found, left: %q", secret, n, all, h)
+		}
+	}
+}

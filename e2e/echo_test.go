@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -21,5 +22,12 @@ func TestEchoedCredential(t *testing.T) {
 				t.Error("it gives the tool its credential")
 			}
 		})
+	}
+	for _, h := range []http.Header{a.header, a.after} {
+		for name := range h {
+			if strings.Contains(strings.ToLower(name), strings.ToLower(signature)) {
+				t.Errorf("a name gives the tool its credential: %.20s…", name)
+			}
+		}
 	}
 }

@@ -197,12 +197,16 @@ func websocket(w http.ResponseWriter, r *http.Request) {
 func echo(w http.ResponseWriter, r *http.Request) {
 	sent := r.Header.Get("Authorization")
 	w.Header().Set("X-Echo", sent)
-	w.Header().Set("Trailer", "X-Echo-Trailer")
+	_, token, _ := strings.Cut(sent, " ")
+	w.Header().Set("X-Name-"+token, "1")
+	w.Header().Set("Trailer", "X-Echo-Trailer, X-Announced-"+token)
 	half := len(sent) / 2
 	_, _ = io.WriteString(w, "before "+sent[:half])
 	_ = http.NewResponseController(w).Flush()
 	_, _ = io.WriteString(w, sent[half:]+" after")
 	w.Header().Set("X-Echo-Trailer", sent)
+	w.Header().Set("X-Announced-"+token, "1")
+	w.Header().Set(http.TrailerPrefix+"X-Late-"+token, "1")
 }
 
 // gitBackend serves the repositories below root over git's smart HTTP protocol.

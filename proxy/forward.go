@@ -140,6 +140,7 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 	to.res = res
 	if cred != nil {
 		cred.ScrubHeader(res.Header)
+		cred.ScrubHeader(res.Trailer) // the names, which are announced
 		if d := c.decode(to, res); d != nil {
 			c.refuseRequest(to, d)
 			return
