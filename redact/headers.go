@@ -54,12 +54,36 @@ type safeHeaders struct{ shown slog.Value }
 // LogValue returns it, for handlers other than ours.
 func (h safeHeaders) LogValue() slog.Value { return h.shown }
 
-// headerName keeps what can be a field name (RFC 9110, section 5.1); anything else may be data.
+// headerName keeps what looks like a field's name (RFC 9110, section 5.1); anything else may be data.
 func headerName(name string) string {
-	if !token(name) || len(name) > 128 {
-		return "*"
+	if shownHeaders[name] || len(name) <= 128 && token(name) && !dense(name) && Text(name) == name {
+		return name
 	}
-	return name
+	return "*"
+}
+
+// The bounds of the words and of the digits of a field's name. Registered ones have words of up to 14 letters, and four digits.
+const (
+	maxNameWord   = 16
+	maxNameDigits = 4
+)
+
+// dense reports whether a field's name may be a value. On its way it loses its case, by which most forms of values are known.
+func dense(name string) bool {
+	word, digits := 0, 0
+	for i := 0; i < len(name); i++ {
+		switch c := name[i]; {
+		case c == '-' || c == '_' || c == '.':
+			word = 0
+			continue
+		case '0' <= c && c <= '9':
+			digits++
+		}
+		if word++; word > maxNameWord || digits > maxNameDigits {
+			return true
+		}
+	}
+	return false
 }
 
 // token reports whether s is a token of RFC 9110, section 5.6.2.
@@ -111,7 +135,7 @@ func cookies(v string) string {
 
 func cookie(part string) string {
 	name, _, ok := strings.Cut(strings.TrimSpace(part), "=")
-	if !ok || !token(name) || len(name) > 64 || strings.HasPrefix(name, "eyJ") {
+	if !ok || !token(name) || len(name) > 64 || strings.HasPrefix(name, "eyJ") || Text(name) != name {
 		return placeholder
 	}
 	return name + "=" + placeholder

@@ -88,7 +88,7 @@ func urlQuery(b *strings.Builder, query string) {
 		if end >= 0 {
 			part, sep = query[:end], query[end:end+1]
 		}
-		if name, value, ok := strings.Cut(part, "="); ok && plainName(name) {
+		if name, value, ok := strings.Cut(part, "="); ok && plainName(name) && Text(name) == name {
 			b.WriteString(name + "=")
 			if value != "" {
 				b.WriteString(maskURL)

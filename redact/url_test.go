@@ -3,6 +3,8 @@ package redact
 import (
 	"log/slog"
 	"net/http"
+	"net/textproto"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -103,5 +105,37 @@ func TestHeaders(t *testing.T) {
 	}
 	if v := Headers(nil); v.Kind() != slog.KindGroup || len(v.Group()) != 0 {
 		t.Errorf("nil: %v", v)
+	}
+}
+
+// TestNamesThatAreValues: a name is shown only if it looks like one, whatever case it has come to.
+func TestNamesThatAreValues(t *testing.T) {
+	token := "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
+	held := holdLive(t).Reveal()
+	for _, name := range []string{
+		token, "X-" + token, "x-0123abcd4567efab89cdd00d", "3f2504e0-4f89-11d3-9a0c-0305e82c3301", "X-Abcdefghijklmnopqrstuvwx", "AKIA" + "QYLPMN5HHHFPZAM2", "X-" + held,
+	} {
+		if got := Headers(http.Header{name: {"1"}, textproto.CanonicalMIMEHeaderKey(name): {"1"}}).String(); strings.Trim(strings.ReplaceAll(got, "*=[REDACTED:header]", ""), "[ ]") != "" {
+			t.Errorf("header: %s", got)
+		}
+		if name = strings.TrimPrefix(name, "X-"); name == token || name == held {
+			for what, got := range map[string]string{
+				"cookie": Headers(http.Header{"Cookie": {"a=b; " + name + "=1"}}).String(), "set-cookie": Headers(http.Header{"Set-Cookie": {name + "=1; Secure"}}).String(),
+				"query": URL("https://a.test/b?x=1&" + url.QueryEscape(name) + "=1&y=1"),
+			} {
+				if strings.Contains(got, url.QueryEscape(name)) || !strings.Contains(got, "RED") {
+					t.Errorf("%s: %s", what, got)
+				}
+			}
+		}
+	}
+	for _, name := range []string{
+		"Access-Control-Allow-Credentials", "Content-Security-Policy-Report-Only", "X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id", "X-Amz-Content-Sha256", "Sec-Websocket-Extensions",
+		"X-B3-Parentspanid", "Upgrade-Insecure-Requests", "Idempotency-Key", "Anthropic-Dangerous-Direct-Browser-Access", "X-Permitted-Cross-Domain-Policies", "Http2-Settings",
+		"X-Goog-Request-Reason", "Authentication-Results", "Openai-Organization", "Mcp-Protocol-Version", "Sec-Ch-Ua-Full-Version-List", "X-Ms-Client-Principal-Idp",
+	} {
+		if got := Headers(http.Header{name: {"1"}}).Group()[0].Key; got != name {
+			t.Errorf("%s is shown as %s", name, got)
+		}
 	}
 }
