@@ -123,14 +123,7 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 		}
 		return
 	}
-	start := time.Now()
-	c.span.Upstream(start)
-	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
-	if err == nil && cred != nil {
-		res, cred, err = c.secondTry(ctx, to, out, res, upgrade, cred)
-	}
-	c.rec.UpstreamTime = time.Since(start)
-	to.answer()
+	res, cred, err := c.send(ctx, to, out, upgrade, cred)
 	if err != nil {
 		c.roundTripFailed(ctx, to, err)
 		return
@@ -146,6 +139,24 @@ func (c *call) forward(to *client, cred *broker.Credential) {
 			return
 		}
 	}
+	c.passOn(ctx, to, res, dog, upgrade, cred)
+}
+
+// send makes the round trip, a second one where a new credential may help, and returns the credential that the answer is to.
+func (c *call) send(ctx context.Context, to *client, out *http.Request, upgrade bool, cred *broker.Credential) (*http.Response, *broker.Credential, error) {
+	start := time.Now()
+	c.span.Upstream(start)
+	res, err := c.roundTrip(ctx, to, out, upgrade, cred)
+	if err == nil && cred != nil {
+		res, cred, err = c.secondTry(ctx, to, out, res, upgrade, cred)
+	}
+	c.rec.UpstreamTime = time.Since(start)
+	to.answer()
+	return res, cred, err
+}
+
+// passOn gives the client the answer, as what it is.
+func (c *call) passOn(ctx context.Context, to *client, res *http.Response, dog *watchdog, upgrade bool, cred *broker.Credential) {
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols:
 		dog.stop() // the registry's idle timeout takes over

@@ -25,7 +25,9 @@ func program(end error, args ...string) (code int, stdout, stderr string) {
 		return errors.Join(output.Print(cmd.OutOrStdout(), map[string]string{"a": "<b>"}, func(w io.Writer) { fmt.Fprintln(w, "a is <b>") }), end)
 	}
 	var out, errs bytes.Buffer
-	root := Root(&cobra.Command{Use: "prog"}, strings.NewReader(""), &out, &errs, do, NewVersion("prog"))
+	do.Flags().Bool("all", false, "")
+	do.Flags().String("tool", "", "")
+	root := Root(&cobra.Command{Use: "prog"}, strings.NewReader(""), &out, &errs, do)
 	code = Run(context.Background(), root, args, nil)
 	return code, out.String(), errs.String()
 }
@@ -48,6 +50,12 @@ func TestRun(t *testing.T) {
 		{"versoin", nil, ExitUsage, "", "did you mean \"version\"?; see \"prog --help\"\n"},
 		{"undo --config x", nil, ExitUsage, "", "prog: found command \"undo\", expected one of completion, do, version; did you mean \"do\"?; see \"prog --help\"\n"},
 		{"version", nil, ExitDone, "toolgate prog ", ""},
+		{"--version", nil, ExitDone, "toolgate prog ", ""},
+		{"do --outptu json", nil, ExitUsage, "", "prog: unknown flag: --outptu; did you mean --output?; see \"prog do --help\"\n"},
+		{"do --al", nil, ExitUsage, "", "did you mean --all?; see \"prog do --help\"\n"},
+		{"do --tol", nil, ExitUsage, "", "did you mean --tool?; see \"prog do --help\"\n"},
+		{"do --tul", nil, ExitUsage, "", "prog: unknown flag: --tul; see \"prog do --help\"\n"},
+		{"do --zzz", nil, ExitUsage, "", "prog: unknown flag: --zzz; see \"prog do --help\"\n"},
 	} {
 		code, stdout, stderr := program(c.end, strings.Fields(c.args)...)
 		if code != c.code || !strings.HasPrefix(stdout, c.stdout) || !strings.HasSuffix(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/toolgate/toolgate/redact"
 )
@@ -30,15 +31,18 @@ func (w wrong) Unwrap() error { return w.error }
 // ErrPrinted is the error of what has been printed already: nothing more is said.
 var ErrPrinted = errors.New("")
 
-// Root returns a program's root command, which has a name, lines about it, its streams and its commands. It does nothing by itself.
+// Root returns a program's root command, which has a name, lines about it, its streams and its commands, one of them version. It does
+// nothing by itself.
 func Root(root *cobra.Command, stdin io.Reader, stdout, stderr io.Writer, commands ...*cobra.Command) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Args = KnownCommand
 	root.RunE = func(*cobra.Command, []string) error { return errors.New("found no command, expected one") }
+	root.Version = versionLine(root.Name())
+	root.SetVersionTemplate("{{.Version}}")
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(commands...)
+	root.AddCommand(append(commands, newVersion())...)
 	return root
 }
 
@@ -57,7 +61,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, show func(stde
 		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
 		return ExitUsage
 	}
-	flagsOfNoCommand(root, args)
+	explainFlags(root, args)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	var w wrong
@@ -88,9 +92,9 @@ func printable(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// flagsOfNoCommand has a root say which commands there are when the first argument is none of them, though a flag behind it is what cobra
-// would complain of.
-func flagsOfNoCommand(root *cobra.Command, args []string) {
+// explainFlags has errors about flags say what is meant: which commands there are when the first argument is none of them, though a flag
+// behind it is what cobra would complain of, and which flag is like the one that there is not.
+func explainFlags(root *cobra.Command, args []string) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 			return KnownCommand(root, args)
@@ -98,8 +102,36 @@ func flagsOfNoCommand(root *cobra.Command, args []string) {
 		if given := cmd.Flags().Args(); cmd.HasSubCommands() && len(given) > 0 {
 			return KnownCommand(cmd, given)
 		}
+		var unknown *pflag.NotExistError
+		if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+			if near := nearFlag(cmd, unknown.GetSpecifiedName()); near != "" {
+				return fmt.Errorf("%w; did you mean --%s?", err, near)
+			}
+		}
 		return err
 	})
+}
+
+// nearFlag finds the flag that was meant by cobra's measure for commands.
+func nearFlag(cmd *cobra.Command, name string) string {
+	flags := &cobra.Command{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	return nearest(flags, name)
+}
+
+// nearest returns the name of the command below c that was meant, or nothing. Of a name of three letters one may be wrong, else two.
+func nearest(c *cobra.Command, name string) string {
+	for wrong := 1; wrong <= min(2, 1+len(name)/4); wrong++ {
+		c.SuggestionsMinimumDistance = wrong
+		if near := c.SuggestionsFor(name); len(near) > 0 {
+			return near[0]
+		}
+	}
+	return ""
 }
 
 // KnownCommand says which commands there are when the one given is none of them. It is for Args of a command that has others below it.
@@ -114,9 +146,8 @@ func KnownCommand(root *cobra.Command, args []string) error {
 		}
 	}
 	text := fmt.Sprintf("found command %q, expected one of %s", args[0], strings.Join(names, ", "))
-	root.SuggestionsMinimumDistance = 2
-	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
-		text += fmt.Sprintf("; did you mean %q?", near[0])
+	if near := nearest(root, args[0]); near != "" {
+		text += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return errors.New(text)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -28,15 +29,18 @@ func Version() string {
 	return "devel"
 }
 
-// NewVersion returns the command that prints the version of a program.
-func NewVersion(program string) *cobra.Command {
+func versionLine(program string) string {
+	return fmt.Sprintf("toolgate %s %s %s %s/%s\n", program, Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// newVersion returns the command that prints the version of a program, as its flag --version does.
+func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "toolgate %s %s %s %s/%s\n", program, Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			if err != nil {
+			if _, err := io.WriteString(cmd.OutOrStdout(), cmd.Root().Version); err != nil {
 				return Wrong(err)
 			}
 			return nil

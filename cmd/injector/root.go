@@ -23,5 +23,5 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	return cli.Root(&cobra.Command{
 		Use:   "injector",
 		Short: "Toolgate's injector: puts the sidecar into pods as they are created, and says why it refuses one",
-	}, stdin, stdout, stderr, newServe(), newMutate(), newProbe(), cli.NewVersion("injector"))
+	}, stdin, stdout, stderr, newServe(), newMutate(), newProbe())
 }

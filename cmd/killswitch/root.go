@@ -27,5 +27,5 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 			"cuts what it covers and acknowledges. Begin with: killswitch serve --dir DIR",
 	}, stdin, stdout, stderr, newServe(), newRevoke(), newRestore(), newApprove(), newDecline(), newDrill(), newList(), newProposals(),
 		newHistory(), newSidecars(), newStatus(), newWatch(), newExport(), newImport(), newVerify(), newCredentials(), newToken(), newKey(),
-		newPermissions(), cli.NewVersion("killswitch"))
+		newPermissions())
 }

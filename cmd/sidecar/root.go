@@ -38,7 +38,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Short: "Toolgate's proxy beside a tool: it decides, brokers credentials, redacts, and can be stopped",
 		Long: "Toolgate's proxy beside a tool. The tool reaches the network only through it, holds no credential,\n" +
 			"and is cut off by the kill switch. Begin with: sidecar quickstart",
-	}, os.Stdin, stdout, stderr, newRun(), newCheck(), newExplain(), newNetinit(), newAudit(), newReplay(), newQuickstart(), cli.NewVersion("sidecar"))
+	}, os.Stdin, stdout, stderr, newRun(), newCheck(), newExplain(), newNetinit(), newAudit(), newReplay(), newQuickstart())
 }
 
 // configFlag adds --config, which every command but quickstart needs.
