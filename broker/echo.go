@@ -55,9 +55,14 @@ const echoed = "[REDACTED:credential]"
 func (c *Credential) ScrubHeader(h http.Header) int {
 	n, set := c.dropNames(h), c.echo()
 	var spans []detect.Span
+	var text []byte
 	for _, values := range h {
 		for i, v := range values {
-			if spans = redact.KnownSpans(spans[:0], []byte(v), set); len(spans) > 0 {
+			if len(v) < known.MinLength { // no form is shorter than its secret
+				continue
+			}
+			text = append(text[:0], v...)
+			if spans = redact.KnownSpans(spans[:0], text, set); len(spans) > 0 {
 				var m int
 				values[i], m = cover(v, spans)
 				n += m

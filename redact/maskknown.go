@@ -108,30 +108,25 @@ type knownReader struct {
 	err   error
 }
 
+// Read uses p for what comes, so that a short body costs its own length and no more. Nothing of that stays in p but what is returned.
 func (r *knownReader) Read(p []byte) (int, error) {
+	came := 0
 	for len(r.ready) == 0 {
 		if r.err != nil {
+			clear(p[:came])
 			return 0, r.err
 		}
 		if len(p) == 0 {
 			return 0, nil
 		}
-		r.fill(len(p))
+		var n int
+		n, r.err = r.in.Read(p)
+		r.ready, came = r.mask.Feed(p[:n], r.err != nil), max(came, n)
 	}
 	n := copy(p, r.ready)
 	r.ready = r.ready[n:]
+	clear(p[n:max(n, came)])
 	return n, nil
-}
-
-// fill reads once.
-func (r *knownReader) fill(n int) {
-	m := &r.mask
-	m.drop()
-	from := len(m.buf)
-	m.buf = slices.Grow(m.buf, n)[:from+n]
-	k, err := r.in.Read(m.buf[from:])
-	m.buf, r.err = m.buf[:from+k], err
-	r.ready = m.step(err != nil)
 }
 
 // maskOf returns the placeholder, cut or filled to n bytes.

@@ -8,6 +8,7 @@ import (
 	"html"
 	"io"
 	"net/url"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -128,3 +129,41 @@ func FuzzMaskKnown(f *testing.F) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// TestMaskKnownLeavesNothingBehind: what came and is held back, or was masked, is not left in the reader's buffer.
+func TestMaskKnownLeavesNothingBehind(t *testing.T) {
+	set := known.New()
+	set.Add(New(liveToken))
+	for i := range len(liveToken) + 1 {
+		r := MaskKnown(&pieces{"a " + liveToken[:i], liveToken[i:] + " z"}, set)
+		for buf := make([]byte, 256); ; {
+			n, err := r.Read(buf)
+			if corpustest.Common(liveToken, string(buf)) >= 8 {
+				t.Fatalf("split at %d: %q beside the %d bytes that were read", i, buf, n)
+			}
+			if err != nil {
+				break
+			}
+		}
+	}
+}
+
+// TestMaskKnownMemory: a short answer costs what it is long, not what its reader could take.
+func TestMaskKnownMemory(t *testing.T) {
+	set := known.New()
+	set.Add(New(liveToken))
+	body, buf := strings.Repeat(`{"id":"x1","name":"some value"},`, 64), make([]byte, 32<<10)
+	const times = 200
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range times {
+		r := MaskKnown(strings.NewReader(body), set)
+		for err := error(nil); err == nil; {
+			_, err = r.Read(buf)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / times; each > 4*uint64(len(body)) {
+		t.Errorf("%d bytes are allocated for a body of %d", each, len(body))
+	}
+}
