@@ -81,23 +81,29 @@ func (b *beginnings) may(text []byte) bool {
 }
 
 // lengths counts forms by their length, in steps, so that the greatest is known when one goes.
-type lengths map[int]int
+type lengths struct {
+	forms map[int]int
+	most  int // the greatest length, rounded up
+}
 
 const step = 64
 
-func (l lengths) add(n int) { l[(n+step-1)/step]++ }
-
-func (l lengths) remove(n int) {
+func (l *lengths) add(n int) {
 	k := (n + step - 1) / step
-	if l[k]--; l[k] <= 0 {
-		delete(l, k)
-	}
+	l.forms[k]++
+	l.most = max(l.most, k*step)
 }
 
-// most returns the greatest length, rounded up.
-func (l lengths) most() (n int) {
-	for k := range l {
-		n = max(n, k*step)
+func (l *lengths) remove(n int) {
+	k := (n + step - 1) / step
+	if l.forms[k]--; l.forms[k] > 0 {
+		return
 	}
-	return n
+	delete(l.forms, k)
+	if k*step == l.most {
+		l.most = 0
+		for k := range l.forms {
+			l.most = max(l.most, k*step)
+		}
+	}
 }

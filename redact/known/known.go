@@ -71,7 +71,7 @@ func (h *held) anchor(number int) uint64 {
 
 // New returns an empty Set.
 func New() *Set {
-	s := &state{held: map[string]*held{}, anchors: newAnchors(), begins: newBeginnings(), longest: lengths{}}
+	s := &state{held: map[string]*held{}, anchors: newAnchors(), begins: newBeginnings(), longest: lengths{forms: map[int]int{}}}
 	return &Set{&s}
 }
 
@@ -208,7 +208,7 @@ func (s *Set) Open(text []byte) int {
 	st := *s.p
 	st.mu.RLock()
 	defer st.mu.RUnlock()
-	for at := max(0, len(text)-st.longest.most()+1); at+shallowest <= len(text); at++ {
+	for at := max(0, len(text)-st.longest.most+1); at+shallowest <= len(text); at++ {
 		if st.begins.may(text[at:]) {
 			return at
 		}
@@ -224,5 +224,5 @@ func (s *Set) Longest() int {
 	st := *s.p
 	st.mu.RLock()
 	defer st.mu.RUnlock()
-	return st.longest.most()
+	return st.longest.most
 }

@@ -162,7 +162,7 @@ func TestRemove(t *testing.T) {
 	if bits := len(st.anchors.filter) << 6; 8*st.anchors.stale > bits {
 		t.Errorf("%d anchors were removed from a filter of %d bits", st.anchors.stale, bits)
 	}
-	if st.anchors.live != 0 || slices.ContainsFunc(st.anchors.first, func(n int32) bool { return n != 0 }) || len(st.begins.short)+len(st.begins.long) != 0 || len(st.longest) != 0 {
+	if st.anchors.live != 0 || slices.ContainsFunc(st.anchors.first, func(n int32) bool { return n != 0 }) || len(st.begins.short)+len(st.begins.long) != 0 || len(st.longest.forms)+st.longest.most != 0 {
 		t.Errorf("left behind: %d anchors, %d beginnings", st.anchors.live, len(st.begins.short)+len(st.begins.long))
 	}
 }
@@ -283,4 +283,25 @@ func FuzzKnown(f *testing.F) {
 			t.Fatalf("%s of %q in %q, cut at %d, is not held back", fm.name, value, text, at)
 		}
 	})
+}
+
+// TestLongest: it is the greatest of those that are held, whichever goes.
+func TestLongest(t *testing.T) {
+	s := New()
+	short, long := secret("short-secret"), secret(strings.Repeat("long-secret.", 50))
+	s.Add(short)
+	low := s.Longest()
+	s.Add(long)
+	s.Add(long)
+	high := s.Longest()
+	s.Remove(long)
+	if low == 0 || high < 600 || s.Longest() != high {
+		t.Fatalf("%d, %d, then %d", low, high, s.Longest())
+	}
+	if s.Remove(long); s.Longest() != low {
+		t.Errorf("%d when the long one is gone, %d before it came", s.Longest(), low)
+	}
+	if s.Remove(short); s.Longest() != 0 {
+		t.Errorf("%d of nothing", s.Longest())
+	}
 }
