@@ -154,7 +154,7 @@ func (p *pod) listen() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fetch()
-	p.status()
+	p.say(bus.SubjectStatus(p.user, p.Instance), p.now())
 }
 
 func (p *pod) onLive(m *nats.Msg) {
@@ -182,9 +182,18 @@ func (p *pod) apply(e *ledger.Entry, b []byte) error {
 	return nil
 }
 
+// runs sets how many calls are running.
+func (p *pod) runs(calls int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = calls
+}
+
 func (p *pod) onProbe(m *nats.Msg) {
 	var q bus.Probe
 	check(p, json.Unmarshal(m.Data, &q))
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.say(bus.SubjectAnswer(p.user, p.Instance), bus.Answer{Sidecar: p.Sidecar, ID: q.ID, Calls: p.calls})
 }
 
@@ -201,7 +210,7 @@ func (p *pod) onHeartbeat(m *nats.Msg) {
 		p.fetch()
 		return
 	}
-	st := p.statusNow()
+	st := p.now()
 	if refusal != nil {
 		st.Refused, st.Proof = refusal.Kind, p.last
 	}
@@ -223,11 +232,16 @@ func (p *pod) fetch() {
 	}
 }
 
+// statusNow is for tests; whoever holds the lock asks now.
 func (p *pod) statusNow() bus.Status {
-	return bus.Status{Sidecar: p.Sidecar, Revision: p.state.Revision, Head: p.state.Head}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now()
 }
 
-func (p *pod) status() { p.say(bus.SubjectStatus(p.user, p.Instance), p.statusNow()) }
+func (p *pod) now() bus.Status {
+	return bus.Status{Sidecar: p.Sidecar, Revision: p.state.Revision, Head: p.state.Head}
+}
 
 func (p *pod) say(subject string, v any) {
 	b, err := json.Marshal(v)

@@ -272,7 +272,7 @@ func TestPreviewAsksTheFleet(t *testing.T) {
 	l := newLab(t)
 	s := l.ready(l.service(nil))
 	busy := l.pod("busy", "refunds", "mail")
-	busy.calls = 7
+	busy.runs(7)
 	l.pod("idle", "mail")
 	eventually(t, "both are known", func() bool { o, _ := s.Overview(alice); return o.Sidecars.Live == 2 })
 	p, err := s.Preview(t.Context(), alice, tool("refunds"))
@@ -289,7 +289,7 @@ func TestPreviewOfOneTenant(t *testing.T) {
 	l := newLab(t)
 	s := l.ready(l.service(nil))
 	busy := l.pod("busy", "refunds", "secret-tool")
-	busy.calls = 7
+	busy.runs(7)
 	l.pod("another-tenants", "refunds")
 	eventually(t, "both are known", func() bool { o, _ := s.Overview(alice); return o.Sidecars.Live == 2 })
 	acme := central.Principal{Name: "acme", Roles: []central.Role{central.Viewer}, Tenants: []string{"acme"}}
