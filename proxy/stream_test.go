@@ -121,9 +121,9 @@ func TestUploadsAreStreamed(t *testing.T) {
 }
 
 func TestBigBodiesArriveIntact(t *testing.T) {
-	down := make([]byte, 5<<20+17)
+	down := make([]byte, 2<<20+17)
 	_, _ = rand.Read(down)
-	up := make([]byte, 5<<20+3)
+	up := make([]byte, 2<<20+3)
 	_, _ = rand.Read(up)
 	hash := func(b []byte) string { h := sha256.Sum256(b); return hex.EncodeToString(h[:]) }
 	overRoutes(t, func(t *testing.T, l *lab, r route) {
