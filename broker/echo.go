@@ -55,7 +55,7 @@ const echoed = "[REDACTED:credential]"
 func (c *Credential) ScrubHeader(h http.Header) int {
 	n, set := c.dropNames(h), c.echo()
 	var spans []detect.Span
-	var text []byte
+	text := make([]byte, 0, 64) // a field's value, for all of them
 	for _, values := range h {
 		for i, v := range values {
 			if len(v) < known.MinLength { // no form is shorter than its secret

@@ -14,11 +14,13 @@ import (
 
 // askPlain asks for a body, and messages in it, without a coding, whatever the tool takes.
 func askPlain(h http.Header) {
-	h["Accept-Encoding"] = []string{"identity"}
+	h["Accept-Encoding"] = noCoding
 	for _, m := range messageCodings {
 		delete(h, m.asked)
 	}
 }
+
+var noCoding = []string{"identity"}
 
 // messageCodings are the headers by which compression of single messages is agreed on, below HTTP's: of WebSocket (RFC 7692; no other
 // extension is in use), gRPC (gRPC over HTTP2, "Message-Encoding") and Connect's streams.
