@@ -53,6 +53,9 @@ const echoed = "[REDACTED:credential]"
 // ScrubHeader replaces the credential's values, in each form that package known knows, wherever they stand in the header values
 // of a response, leaves out fields whose name has one of them in it, and returns how often it did either.
 func (c *Credential) ScrubHeader(h http.Header) int {
+	if len(h) == 0 {
+		return 0
+	}
 	n, set := c.dropNames(h), c.echo()
 	var spans []detect.Span
 	text := make([]byte, 0, 64) // a field's value, for all of them

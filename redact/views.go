@@ -28,7 +28,7 @@ const maxViews = 3
 
 // views calls look with each view that differs from the text. The end of a view may be cut: an escape may not have ended.
 func views(text []byte, look func(*view)) {
-	if !bytes.ContainsAny(text, "\\%&\n") {
+	if !viewed(text) {
 		return
 	}
 	base := &view{text: text}
@@ -85,9 +85,20 @@ func (v *view) spans(dst []detect.Span, s detect.Span) []detect.Span {
 // layers of escapes of JSON, URLs and HTML, as base64 in lines, and spread over the pieces of an event stream. They are sorted by
 // nothing, and may overlap.
 func KnownSpans(dst []detect.Span, text []byte, set *known.Set) []detect.Span {
+	if !viewed(text) {
+		return set.Scan(dst, text)
+	}
+	return viewSpans(dst, text, set)
+}
+
+// viewSpans is apart because what its function changes is on the heap.
+func viewSpans(dst []detect.Span, text []byte, set *known.Set) []detect.Span {
 	knownMatches(text, set, func(spans []detect.Span) { dst = append(dst, spans...) })
 	return dst
 }
+
+// viewed reports whether a text may have views other than itself.
+func viewed(text []byte) bool { return bytes.ContainsAny(text, "\\%&\n") }
 
 // knownMatches calls found with the spans of each match, in order of where they begin.
 func knownMatches(text []byte, set *known.Set, found func([]detect.Span)) {
