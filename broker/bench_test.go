@@ -14,7 +14,7 @@ import (
 	"github.com/toolgate/toolgate/redact"
 )
 
-// BenchmarkHit is the way of nearly every call: find the binding, hash the caller's token, take from the cache.
+// BenchmarkHit is the way of nearly every call: find the binding, take from the cache.
 func BenchmarkHit(b *testing.B) {
 	for name, actor := range map[string]bool{"plain": false, "actor": true} {
 		b.Run(name, func(b *testing.B) {
@@ -28,6 +28,7 @@ func BenchmarkHit(b *testing.B) {
 			br, found := mustNew(b, bd, Options{})
 			sub := alice()
 			sub.Token = redact.New(strings.Repeat("t", 800))
+			sub.Digest = hashOf(sub.Token.Reveal()) // which its verification had to know
 			if _, err := br.Credential(b.Context(), found, sub); err != nil {
 				b.Fatal(err)
 			}

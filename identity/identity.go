@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"time"
@@ -16,8 +17,9 @@ type Caller struct {
 	Run     string
 	Scopes  []string // nil: the token carries no scope claim; empty: it carries an empty one
 	Roles   []string
-	TokenID string    // jti, may be empty unless the issuer limits replays
-	Expiry  time.Time // the token's exp, never zero for a verified caller
+	TokenID string            // jti, may be empty unless the issuer limits replays
+	Expiry  time.Time         // the token's exp, never zero for a verified caller
+	Digest  [sha256.Size]byte // SHA-256 of the token; zero without one
 
 	replay ReplayMode
 	end    time.Time // when the token is no longer accepted: Expiry and the leeway

@@ -144,6 +144,9 @@ func (p *introspector) run(q *question, key [sha256.Size]byte, token string, beg
 	ctx, cancel := context.WithTimeout(context.Background(), p.wait)
 	defer cancel()
 	q.caller, q.err = p.introspect(ctx, token, began)
+	if q.err == nil {
+		q.caller.Digest = key
+	}
 	var bad *InvalidError
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -68,6 +68,9 @@ func (m *KnownMask) drop() {
 
 // step decides which bytes of buf can go.
 func (m *KnownMask) step(all bool) []byte {
+	if m.sent == len(m.buf) { // as at the end of most bodies
+		return nil
+	}
 	if held := m.seen - m.sent; !all && len(m.buf)-m.seen <= held/seldom {
 		return nil
 	}
