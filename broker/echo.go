@@ -81,9 +81,20 @@ func (c *Credential) ScrubHeader(h http.Header) int {
 
 // dropNames leaves out fields that tell a value by their name. Nothing that looks like a name could stand in its place.
 func (c *Credential) dropNames(h http.Header) int {
+	longest := 0
+	for name := range h {
+		longest = max(longest, len(name))
+	}
+	forms := appendNames(nil, c.value, longest)
+	for _, e := range c.echoes {
+		forms = appendNames(forms, e, longest)
+	}
+	if len(forms) == 0 {
+		return 0
+	}
 	n := 0
 	for name := range h {
-		if inName(name, c.value) || slices.ContainsFunc(c.echoes, func(e redact.Secret) bool { return inName(name, e) }) {
+		if lower := strings.ToLower(name); slices.ContainsFunc(forms, func(f string) bool { return strings.Contains(lower, f) }) {
 			delete(h, name)
 			n++
 		}
@@ -91,20 +102,17 @@ func (c *Credential) dropNames(h http.Header) int {
 	return n
 }
 
-// inName reports whether a field's name has a secret in it. Names lose their case on the way (RFC 9110, section 5.1), so that none of the
-// forms is found as it was; these are the ones whose characters a name may have.
-func inName(name string, s redact.Secret) bool {
+// appendNames appends what a secret looks like in a field's name of up to longest bytes, in lower case: names lose theirs on the way (RFC 9110,
+// section 5.1), so that none of the forms is found as it was. They are those whose characters a name may have.
+func appendNames(forms []string, s redact.Secret, longest int) []string {
 	secret := s.Reveal()
-	if len(secret) < known.MinLength || len(name) < len(secret) {
-		return false
+	if len(secret) < known.MinLength || len(secret) > longest {
+		return forms
 	}
-	name = strings.ToLower(name)
-	for _, form := range []string{secret, url.PathEscape(secret), url.QueryEscape(secret), hex.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret))} {
-		if strings.Contains(name, strings.ToLower(form)) {
-			return true
-		}
+	for _, f := range []string{secret, url.PathEscape(secret), url.QueryEscape(secret), hex.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret))} {
+		forms = append(forms, strings.ToLower(f))
 	}
-	return false
+	return forms
 }
 
 // cover writes one placeholder for spans that overlap or touch at both ends.
