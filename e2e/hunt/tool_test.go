@@ -34,7 +34,7 @@ func fetch(url string) (int, []byte) {
 }
 
 // patience is longer than anything takes.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func (w *world) dial(t *testing.T, listener string) net.Conn {
 	t.Helper()

@@ -325,7 +325,7 @@ func (w *world) wait(t *testing.T) {
 	t.Helper()
 	select {
 	case <-w.exited:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the sidecar does not end")
 	}
 }
