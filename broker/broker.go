@@ -18,7 +18,7 @@ type Subject struct {
 	Issuer, Subject, Tenant, Agent, Task, Run string
 	TokenID                                   string
 	Token                                     redact.Secret // the caller's token, the subject_token of an exchange; zero when there is none
-	Digest                                    Hash          // of Token, where it is known already; zero: not
+	TokenHash                                 Hash          // of Token, where it is known already; zero: not
 	Expiry                                    time.Time     // of Token; zero: unknown, and then nothing is cached
 	Tool, Version                             string
 	RequiredScopes                            []string // the manifest's
@@ -236,7 +236,7 @@ func (b *Broker) key(bo *bound, s *Subject) (Key, error) {
 	}
 	k.Binding, k.Generation = bo.Name, b.generation
 	k.Issuer, k.Subject, k.Tenant, k.Agent, k.Task, k.Run = s.Issuer, s.Subject, s.Tenant, s.Agent, s.Task, s.Run
-	if k.TokenID, k.TokenHash = s.TokenID, s.Digest; k.TokenHash == (Hash{}) {
+	if k.TokenID, k.TokenHash = s.TokenID, s.TokenHash; k.TokenHash == (Hash{}) {
 		k.TokenHash = hashOf(s.Token.Reveal())
 	}
 	k.Tool, k.Version = s.Tool, s.Version

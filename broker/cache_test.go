@@ -120,7 +120,7 @@ func TestNothingIsShared(t *testing.T) {
 		"no tenant":         func(s *Subject) { s.Tenant = "" },
 		"border one":        func(s *Subject) { s.Tenant, s.Agent = "a", "bc" },
 		"border two":        func(s *Subject) { s.Tenant, s.Agent = "ab", "c" },
-		"digest":            func(s *Subject) { s.Digest = hashOf("of another token") },
+		"token hash":        func(s *Subject) { s.TokenHash = hashOf("of another token") },
 		"as it was":         func(*Subject) {},
 		"scopes not united": func(s *Subject) { s.RequiredScopes = []string{"orders:read", "orders:write"} },
 	}
@@ -174,12 +174,12 @@ func TestNothingIsSharedAtOnePlace(t *testing.T) {
 	mustGet(t, b, bd, bob) // whose failure it was not
 }
 
-// A digest that is given is the one that would have been made.
-func TestKeyTakesTheDigest(t *testing.T) {
+// A hash that is given is the one that would have been made.
+func TestKeyTakesTheHash(t *testing.T) {
 	b, found := mustNew(t, exchangeBinding("http://127.0.0.1:1/token"), Options{})
 	s := alice()
 	made, err1 := b.key(b.bound[found], &s)
-	s.Digest = sha256.Sum256([]byte(s.Token.Reveal()))
+	s.TokenHash = sha256.Sum256([]byte(s.Token.Reveal()))
 	given, err2 := b.key(b.bound[found], &s)
 	if err1 != nil || err2 != nil || made != given || made.TokenHash == (Hash{}) {
 		t.Errorf("%v %v %v", made == given, err1, err2)

@@ -9,17 +9,17 @@ import (
 
 // Caller is the verified identity behind a call.
 type Caller struct {
-	Issuer  string
-	Subject string // on whose behalf: the token's sub
-	Tenant  string
-	Agent   string // who acts: agent_id, act.sub, azp
-	Task    string
-	Run     string
-	Scopes  []string // nil: the token carries no scope claim; empty: it carries an empty one
-	Roles   []string
-	TokenID string            // jti, may be empty unless the issuer limits replays
-	Expiry  time.Time         // the token's exp, never zero for a verified caller
-	Digest  [sha256.Size]byte // SHA-256 of the token; zero without one
+	Issuer    string
+	Subject   string // on whose behalf: the token's sub
+	Tenant    string
+	Agent     string // who acts: agent_id, act.sub, azp
+	Task      string
+	Run       string
+	Scopes    []string // nil: the token carries no scope claim; empty: it carries an empty one
+	Roles     []string
+	TokenID   string            // jti, may be empty unless the issuer limits replays
+	Expiry    time.Time         // the token's exp, never zero for a verified caller
+	TokenHash [sha256.Size]byte // SHA-256 of the token; zero without one
 
 	replay ReplayMode
 	end    time.Time // when the token is no longer accepted: Expiry and the leeway

@@ -145,7 +145,7 @@ func (p *introspector) run(q *question, key [sha256.Size]byte, token string, beg
 	defer cancel()
 	q.caller, q.err = p.introspect(ctx, token, began)
 	if q.err == nil {
-		q.caller.Digest = key
+		q.caller.TokenHash = key
 	}
 	var bad *InvalidError
 	p.mu.Lock()

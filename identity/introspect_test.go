@@ -48,8 +48,8 @@ func TestOpaqueTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if who.Digest != sha256.Sum256([]byte(token)) {
-			t.Error("the digest is not the token's")
+		if who.TokenHash != sha256.Sum256([]byte(token)) {
+			t.Error("the hash is not the token's")
 		}
 		if who.Issuer != w.idp.URL() || who.Subject != "user:alice" || who.Tenant != "acme" || who.Agent != "helper" || who.Task != "t-1" || len(who.Scopes) != 2 || who.Expiry.Unix() != w.Now().Unix()+300 {
 			t.Errorf("%+v", who)

@@ -81,7 +81,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	caller.Digest = key
+	caller.TokenHash = key
 	v.cache.put(key, &cached{caller: caller, keys: iss.keys, generation: generation, until: earlier(now.Add(maxCached), caller.end)})
 	return caller, nil
 }

@@ -25,7 +25,7 @@ func TestVerify(t *testing.T) {
 	}
 	want := &Caller{
 		Issuer: w.idp.URL(), Subject: "user:alice", Tenant: "acme", Agent: "helper", Task: "t-1", Run: "r-1", Scopes: []string{"orders:read", "refunds:draft"},
-		Roles: []string{"support", "Billing Admin"}, TokenID: "j-1", Digest: sha256.Sum256([]byte(token)), Expiry: w.Now().Add(5 * time.Minute), end: w.Now().Add(5*time.Minute + 30*time.Second),
+		Roles: []string{"support", "Billing Admin"}, TokenID: "j-1", TokenHash: sha256.Sum256([]byte(token)), Expiry: w.Now().Add(5 * time.Minute), end: w.Now().Add(5*time.Minute + 30*time.Second),
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -114,13 +114,13 @@ func TestCacheEnds(t *testing.T) {
 	}
 }
 
-// TestDigest: it is the token's own, from the cache as well.
-func TestDigest(t *testing.T) {
+// TestTokenHash: it is the token's own, from the cache as well.
+func TestTokenHash(t *testing.T) {
 	w := newWorld(t, nil)
 	one, two := w.mint(t, nil), w.mint(t, map[string]any{"jti": "another"})
 	for _, token := range []string{one, two, one, two} {
 		who, err := w.v.Verify(t.Context(), token)
-		if err != nil || who.Digest != sha256.Sum256([]byte(token)) {
+		if err != nil || who.TokenHash != sha256.Sum256([]byte(token)) {
 			t.Errorf("%v, %v", who, err)
 		}
 	}

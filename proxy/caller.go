@@ -103,7 +103,7 @@ func (c *call) subject() broker.Subject {
 	return broker.Subject{
 		Issuer: c.caller.Issuer, Subject: c.caller.Subject, Tenant: c.caller.Tenant, Agent: c.caller.Agent,
 		Task: c.caller.Task, Run: c.caller.Run, TokenID: c.caller.TokenID,
-		Token: c.token, Digest: c.caller.Digest, Expiry: c.caller.Expiry,
+		Token: c.token, TokenHash: c.caller.TokenHash, Expiry: c.caller.Expiry,
 		Tool: c.tool.Name, Version: c.tool.Version, RequiredScopes: c.tool.RequiredScopes,
 		Trace: c.exemplar(),
 	}
