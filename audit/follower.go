@@ -283,22 +283,18 @@ func (f *Follower) save(p *place) error {
 	if err != nil {
 		return err
 	}
-	next := f.state + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	o, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // never through a link that somebody has put there
+	next, err := os.CreateTemp(filepath.Dir(f.state), filepath.Base(f.state)+"-*") // never a file that somebody has put there
 	if err != nil {
 		return err
 	}
-	if _, err := o.Write(b); err != nil {
-		_ = o.Close()
-		return err
+	_, werr := next.Write(b)
+	if err = errors.Join(werr, next.Close()); err == nil {
+		err = os.Rename(next.Name(), f.state)
 	}
-	if err := o.Close(); err != nil {
-		return err
+	if err != nil {
+		_ = os.Remove(next.Name())
 	}
-	return os.Rename(next, f.state)
+	return err
 }
 
 // Waiting counts the lines that were not done with.

@@ -220,12 +220,30 @@ func TestFollowerIgnoresPlantedLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(other, filepath.Join(dir, ".records.jsonl.shipped.new")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{".records.jsonl.shipped", ".records.jsonl.shipped.new"} {
+		if err := os.Symlink(other, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	sameLines(t, "the lines", take(t, follow(t, path), 9), []string{"one", "two"})
 	if b, err := os.ReadFile(other); err != nil || string(b) != "kept" {
 		t.Errorf("the other file has %q, %v", b, err)
 	}
 	sameLines(t, "what is remembered", take(t, follow(t, path), 9), nil)
+}
+
+// TestFollowerLeavesNoFiles: beside the records there is what is remembered and no more, and only its owner may read it.
+func TestFollowerLeavesNoFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "records.jsonl")
+	if err := os.WriteFile(path, []byte("one\ntwo\nthree\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	take(t, follow(t, path), 1)
+	all, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
+	if err != nil || len(all) != 1 || filepath.Base(all[0]) != ".records.jsonl.shipped" {
+		t.Fatalf("%v %v", all, err)
+	}
+	if st, err := os.Stat(all[0]); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", st, err)
+	}
 }
