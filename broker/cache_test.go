@@ -51,26 +51,37 @@ func TestCachedUntilItsEnd(t *testing.T) {
 		"a second less a tenth too": {time.Second, time.Hour, 0, 900 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clk, n := newClock(), new(atomic.Int64)
-			b, bd := withIssuer(t, Options{Now: clk.now}, counting(n, c.life, clk.now))
-			b.bound[bd].maxTTL = orElse(c.maxTTL, 15*time.Minute)
-			s := alice()
-			s.Expiry = time.Time{}
-			if c.subject != 0 {
-				s.Expiry = clk.now().Add(c.subject)
-			}
-			if got := mustGet(t, b, bd, s); got.Ref().Cached {
-				t.Error("the first one is marked as cached")
-			}
-			if c.want > 0 {
-				clk.advance(c.want - time.Millisecond)
-				if got := mustGet(t, b, bd, s); !got.Ref().Cached || n.Load() != 1 {
-					t.Errorf("just before: cached %v, %d requests", got.Ref().Cached, n.Load())
+			for _, before := range []bool{true, false} { // with a broker each: what is asked for just before its end is asked for anew meanwhile
+				clk, n := newClock(), new(atomic.Int64)
+				count := counting(n, c.life, clk.now)
+				b, bd := withIssuer(t, Options{Now: clk.now}, funcIssuer(func(ctx context.Context, s Subject) (*Credential, error) {
+					if before && n.Load() > 0 {
+						<-ctx.Done()
+						return nil, newError("orders", Cancelled)
+					}
+					return count(ctx, s)
+				}))
+				b.bound[bd].maxTTL = orElse(c.maxTTL, 15*time.Minute)
+				s := alice()
+				s.Expiry = time.Time{}
+				if c.subject != 0 {
+					s.Expiry = clk.now().Add(c.subject)
 				}
-				clk.advance(time.Millisecond)
-			}
-			if got := mustGet(t, b, bd, s); got.Ref().Cached || n.Load() != 2 {
-				t.Errorf("after: cached %v, %d requests", got.Ref().Cached, n.Load())
+				if got := mustGet(t, b, bd, s); got.Ref().Cached {
+					t.Error("the first one is marked as cached")
+				}
+				switch {
+				case !before:
+					clk.advance(c.want)
+					if got := mustGet(t, b, bd, s); got.Ref().Cached || n.Load() != 2 {
+						t.Errorf("after: cached %v, %d requests", got.Ref().Cached, n.Load())
+					}
+				case c.want > 0:
+					clk.advance(c.want - time.Millisecond)
+					if got := mustGet(t, b, bd, s); !got.Ref().Cached || n.Load() != 1 {
+						t.Errorf("just before: cached %v, %d requests", got.Ref().Cached, n.Load())
+					}
+				}
 			}
 		})
 	}
